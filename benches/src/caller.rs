@@ -9,8 +9,8 @@ use meerkat::{
     AgentEvent, Content, EventSink, Model, NewSessionOptions, RunControl, RunInput, Runtime, TurnOptions,
 };
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, DeltaSink, Extent, ModelError, ModelErrorKind, ModelInfo,
-    ModelRequest, Provider, StopReason, Usage,
+    AssistantBlock, BoxFuture, DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse,
+    Provider, ResponseStatus, StopReason, Usage,
 };
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const MODEL: &str = "caller";
 const CALLS: usize = 40;
 
 /// A call without a run.
-pub(crate) trait Alone: Send + Sync {
+pub(crate) trait BareCall: Send + Sync {
     fn call(&self) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
@@ -76,7 +76,7 @@ impl Watch {
 /// A model that makes the bare call, and then requests the same one from the run.
 pub(crate) struct Caller {
     info: ModelInfo,
-    alone: Box<dyn Alone>,
+    alone: Box<dyn BareCall>,
     tool: &'static str,
     args: Value,
     left: AtomicUsize,
@@ -84,13 +84,13 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(alone: impl Alone + 'static, tool: &'static str, args: Value) -> Self {
+    pub(crate) fn new(alone: impl BareCall + 'static, tool: &'static str, args: Value) -> Self {
         let info = ModelInfo::new(MODEL, Provider::Other);
         let left = AtomicUsize::new(0);
         Self { info, alone: Box::new(alone), tool, args, left, times: Mutex::default() }
     }
 
-    async fn answer(&self) -> Result<Answer, Failure> {
+    async fn answer(&self) -> Result<ModelResponse, Failure> {
         let left = self.left.load(Ordering::Relaxed);
         let (block, stop_reason) = if left == 0 {
             (AssistantBlock::Text { text: "done".to_owned(), meta: None }, StopReason::EndTurn)
@@ -103,7 +103,12 @@ impl Caller {
             let call = AssistantBlock::ToolUse { id, name, args: self.args.clone(), meta: None };
             (call, StopReason::ToolUse)
         };
-        Ok(Answer { blocks: vec![block], stop_reason, extent: Extent::Whole, usage: Usage::default() })
+        Ok(ModelResponse {
+            blocks: vec![block],
+            stop_reason,
+            extent: ResponseStatus::Complete,
+            usage: Usage::default(),
+        })
     }
 }
 
@@ -112,7 +117,11 @@ impl Model for Caller {
         &self.info
     }
 
-    fn ask<'a>(&'a self, _: &'a ModelRequest, _: DeltaSink<'a>) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    fn generate<'a>(
+        &'a self,
+        _: &'a ModelRequest,
+        _: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         let failed = |error: Failure| ModelError {
             kind: ModelErrorKind::BadRequest,
             provider: Provider::Other,

@@ -10,16 +10,16 @@ use uuid::Uuid;
 use crate::measure::Failure;
 
 /// Creates a temporary directory on the build's disk, so that a commit has its real cost.
-pub(crate) fn folder() -> Result<tempfile::TempDir, Failure> {
+pub(crate) fn dir() -> Result<tempfile::TempDir, Failure> {
     let build_dir = std::env::current_exe()?.parent().map(Path::to_owned).ok_or("no directory")?;
     Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(build_dir)?)
 }
 
-pub(crate) fn realm(folder: &Path) -> Result<Realm, Failure> {
+pub(crate) fn realm(dir: &Path) -> Result<Realm, Failure> {
     Ok(Realm::open(meerkat::RealmOptions {
-        state_root: folder.to_owned(),
+        state_root: dir.to_owned(),
         realm: "bench".parse()?,
-        origin: meerkat::Origin::Explicit,
+        origin: meerkat::RealmOrigin::Explicit,
         workspace: None,
         backend_hint: None,
         instance: None,

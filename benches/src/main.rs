@@ -13,8 +13,8 @@ mod measure;
 mod memory;
 mod providers;
 mod registry;
+mod sessions;
 mod skills;
-mod spine;
 mod tools;
 
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ type Bench = (&'static str, fn(Effort) -> Result<(), Failure>);
 
 /// Every benchmark, in the order in which they run.
 const BENCHES: [Bench; 8] = [
-    ("spine", spine::run),
+    ("spine", sessions::run),
     ("mcp", mcp::run),
     ("mcp-client", mcp_client::run),
     ("providers", providers::run),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::floor::{Floor, folder};
-use crate::measure::{Effort, Failure, Times, allocated, compare, program, resident, tell};
+use crate::floor::{Floor, dir};
+use crate::measure::{Effort, Failure, Times, allocated, compare, program, report, resident};
 
 /// Number of concurrent clients, and runs per client.
 const CLIENTS: usize = 200;
@@ -28,26 +28,25 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 /// Measures from the start of the server to its first response, against the smallest server with the same SDK.
 fn start(effort: Effort) -> Result<(), Failure> {
     let (ours, bare) = (program("rkat-mcp")?, program("bare-mcp")?);
-    let folder = folder()?;
+    let dir = dir()?;
     let (mut our_times, mut bare_times) = (Times::default(), Times::default());
     let (mut our_memory, mut bare_memory) = (0, 0);
     for _ in 0..effort.rounds(60) {
         let mut command = Command::new(&ours);
-        command.arg("--state-root").arg(folder.path());
+        command.arg("--state-root").arg(dir.path());
         our_memory = our_times.time(|| Server::start(&mut command))?.memory();
         bare_memory = bare_times.time(|| Server::start(&mut Command::new(&bare)))?.memory();
     }
     compare("rkat-mcp to its first response, vs. a bare server", (&our_times, &bare_times), 2.0, effort)?;
-    tell("memory of idle rkat-mcp (target 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
-    tell("memory of an idle bare server", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
+    report("memory of idle rkat-mcp (target 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
+    report("memory of an idle bare server", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
     Ok(())
 }
 
 /// Measures a list of all tools, over stdio.
 fn tools(effort: Effort) -> Result<(), Failure> {
-    let folder = folder()?;
-    let mut server =
-        Server::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(folder.path()))?;
+    let dir = dir()?;
+    let mut server = Server::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(dir.path()))?;
     let mut times = Times::default();
     let mut count = 0;
     for id in 0..effort.rounds(500) {
@@ -56,7 +55,7 @@ fn tools(effort: Effort) -> Result<(), Failure> {
         count = listed["result"]["tools"].as_array().map_or(0, Vec::len);
     }
     let median = times.median();
-    tell(&format!("tools/list of {count} tools (target {LIST:?})"), &format!("{median:?}"));
+    report(&format!("tools/list of {count} tools (target {LIST:?})"), &format!("{median:?}"));
     if median > LIST && effort == Effort::Full {
         return Err(format!("tools/list takes {median:?}").into());
     }
@@ -65,13 +64,13 @@ fn tools(effort: Effort) -> Result<(), Failure> {
 
 /// Measures many clients over HTTP, each with runs on the offline model, against the same number of bare commits.
 fn many_clients(effort: Effort) -> Result<(), Failure> {
-    let folder = folder()?;
-    let floor = Floor::open(&folder.path().join("floor.sqlite3"))?;
+    let dir = dir()?;
+    let floor = Floor::open(&dir.path().join("floor.sqlite3"))?;
     let mut bare = Times::default();
     for _ in 0..effort.rounds(400) {
         bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
     }
-    let server = Http::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(folder.path()))?;
+    let server = Http::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(dir.path()))?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let runs = effort.rounds(RUNS);
     let begin = Instant::now();
@@ -89,10 +88,10 @@ fn many_clients(effort: Effort) -> Result<(), Failure> {
     let count = CLIENTS * runs;
     let each = begin.elapsed().as_secs_f64() / count as f64;
     let ratio = bare.median().as_secs_f64() / each;
-    tell(&format!("{count} runs from {CLIENTS} clients over HTTP"), "no error");
-    tell("their 99th percentile", &format!("{:?}", times.percentile(99)));
-    tell("their throughput, vs. their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
-    tell("memory of rkat-mcp afterward", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
+    report(&format!("{count} runs from {CLIENTS} clients over HTTP"), "no error");
+    report("their 99th percentile", &format!("{:?}", times.percentile(99)));
+    report("their throughput, vs. their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
+    report("memory of rkat-mcp afterward", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
     Ok(())
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn compare(
 }
 
 /// Prints a number without a floor.
-pub(crate) fn tell(what: &str, value: &str) {
+pub(crate) fn report(what: &str, value: &str) {
     println!("{what:<52} {value}");
 }
 

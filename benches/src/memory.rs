@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use meerkat_core::{SessionId, Timestamp};
-use meerkat_store::{Change, MemoryQuery, NewMemory, NewSession, Origin, Realm, RealmOptions, Transaction};
+use meerkat_store::{
+    Change, MemoryQuery, NewMemory, NewSession, Realm, RealmOptions, RealmOrigin, Transaction,
+};
 use uuid::Uuid;
 
-use crate::floor::folder;
-use crate::measure::{Effort, Failure, Times, tell};
+use crate::floor::dir;
+use crate::measure::{Effort, Failure, Times, report};
 
 /// Time limit for one search at the 99th percentile.
 const SEARCH: Duration = Duration::from_millis(20);
@@ -45,11 +47,11 @@ impl Dice {
 }
 
 async fn search(effort: Effort) -> Result<(), Failure> {
-    let place = folder()?;
+    let place = dir()?;
     let realm = Realm::open(RealmOptions {
         state_root: place.path().to_owned(),
         realm: "memory".parse()?,
-        origin: Origin::Explicit,
+        origin: RealmOrigin::Explicit,
         workspace: None,
         backend_hint: None,
         instance: None,
@@ -71,12 +73,12 @@ async fn search(effort: Effort) -> Result<(), Failure> {
             let words = (0..4).map(|_| dice.word()).collect();
             let session = own.then(|| sessions[at % SESSIONS]);
             let start = std::time::Instant::now();
-            store.recall(MemoryQuery { words, session, limit: 5 }).await?;
+            store.search_memories(MemoryQuery { words, session, limit: 5 }).await?;
             times.push(start.elapsed());
         }
         let slowest = times.percentile(99);
         let value = format!("{slowest:?}, median {:?}", times.median());
-        tell(&format!("100000 memories: one search {name}, p99"), &value);
+        report(&format!("100000 memories: one search {name}, p99"), &value);
         if slowest > SEARCH && effort == Effort::Full {
             outcome =
                 Err(format!("a search {name} takes {slowest:?} at the 99th percentile, target {SEARCH:?}")
@@ -91,5 +93,5 @@ fn entries(id: SessionId, dice: &mut Dice) -> Vec<Change> {
     let labels = std::collections::BTreeMap::new();
     let new = NewSession { id, created_at: at, labels, settings: Vec::new(), progress: Vec::new() };
     let memories = (0..ENTRIES as u64).map(|seq| NewMemory { seq, text: dice.text(40) }).collect();
-    vec![Change::CreateSession(new), Change::Remember { session: id, memories, at }]
+    vec![Change::CreateSession(new), Change::IndexMemories { session: id, memories, at }]
 }

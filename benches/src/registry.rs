@@ -54,12 +54,12 @@ async fn calls(effort: Effort) -> Result<(), Failure> {
 
 /// Measures durable registrations, against bare SQLite commits.
 async fn registrations(effort: Effort) -> Result<(), Failure> {
-    let folder = floor::folder()?;
-    let runtime = Runtime::new(floor::realm(folder.path())?, RuntimeOptions::default());
+    let dir = floor::dir()?;
+    let runtime = Runtime::new(floor::realm(dir.path())?, RuntimeOptions::default());
     let hosted = runtime.host_hub(|_| ()).await?;
     let url = serve(hosted.hub().clone())?;
     let caller = connect(&url, "caller").await?;
-    let floor = Floor::open(&folder.path().join("floor.sqlite3"))?;
+    let floor = Floor::open(&dir.path().join("floor.sqlite3"))?;
     let count = effort.rounds(2_000);
     let (mut ours, mut theirs) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(5) {
@@ -72,8 +72,8 @@ async fn registrations(effort: Effort) -> Result<(), Failure> {
 
 /// Measures reading the index of many skills after each registration.
 async fn index(effort: Effort) -> Result<(), Failure> {
-    let folder = floor::folder()?;
-    let runtime = Runtime::new(floor::realm(folder.path())?, RuntimeOptions::default());
+    let dir = floor::dir()?;
+    let runtime = Runtime::new(floor::realm(dir.path())?, RuntimeOptions::default());
     let hosted = runtime.host_hub(|_| ()).await?;
     let url = serve(hosted.hub().clone())?;
     let caller = connect(&url, "caller").await?;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use meerkat::skill::view::skill_tool_answer;
-use meerkat::skill::{Catalogue, Limits, Policy, Refreshed, Roots, Snapshot, WatchOptions, standard_roots};
+use meerkat::skills::view::skill_tool_answer;
+use meerkat::skills::{Catalog, Limits, Policy, Refreshed, Roots, Snapshot, WatchOptions, standard_roots};
 use tempfile::TempDir;
 
-use crate::floor::folder;
+use crate::floor::dir;
 use crate::mcp::Server;
-use crate::measure::{Effort, Failure, Times, compare, program, tell};
+use crate::measure::{Effort, Failure, Times, compare, program, report};
 
 /// Time limit for a first scan of ten thousand skills.
 const SCAN: Duration = Duration::from_secs(1);
@@ -40,24 +40,24 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 
 /// A directory with many skills.
 struct Tree {
-    folder: TempDir,
+    dir: TempDir,
     count: usize,
 }
 
 impl Tree {
     fn new(count: usize) -> Result<Self, Failure> {
-        let tree = Self { folder: folder()?, count };
-        write_skills(&tree.folder.path().join("skills"), count)?;
+        let tree = Self { dir: dir()?, count };
+        write_skills(&tree.dir.path().join("skills"), count)?;
         Ok(tree)
     }
 
-    fn catalogue(&self) -> Catalogue {
-        let roots = Roots { extra: vec![self.folder.path().join("skills")], ..Roots::default() };
-        Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default())
+    fn catalog(&self) -> Catalog {
+        let roots = Roots { extra: vec![self.dir.path().join("skills")], ..Roots::default() };
+        Catalog::new(standard_roots(&roots, Limits::default()), Policy::default())
     }
 
     fn snapshot(&self) -> Result<std::sync::Arc<Snapshot>, Failure> {
-        let snapshot = self.catalogue().snapshot();
+        let snapshot = self.catalog().snapshot();
         let found = snapshot.active().count();
         if found == self.count {
             Ok(snapshot)
@@ -72,7 +72,7 @@ impl Tree {
         for _ in 0..rounds(effort, self.count) {
             ours.time(|| self.snapshot())?;
             let mut bytes = 0;
-            plain.time(|| walk(self.folder.path(), &mut bytes))?;
+            plain.time(|| walk(self.dir.path(), &mut bytes))?;
         }
         let what = format!("{} skills: first scan, vs. reading the files", self.count);
         let ratio = compare(&what, (&ours, &plain), SCAN_RATIO, effort);
@@ -103,11 +103,11 @@ impl Tree {
     fn unchanged(&self, effort: Effort) -> Result<(), Failure> {
         let (mut scans, mut looks, mut floor) = (Times::default(), Times::default(), Times::default());
         let mut files = Vec::new();
-        skill_files(self.folder.path(), &mut files)?;
+        skill_files(self.dir.path(), &mut files)?;
         for _ in 0..rounds(effort, self.count) {
-            let catalogue = self.catalogue();
-            scans.time(|| catalogue.refresh());
-            let seen = looks.time(|| catalogue.refresh());
+            let catalog = self.catalog();
+            scans.time(|| catalog.refresh());
+            let seen = looks.time(|| catalog.refresh());
             if seen != Refreshed::Unchanged {
                 return Err("something has changed by itself".into());
             }
@@ -117,18 +117,18 @@ impl Tree {
         let ratio = compare(&what, (&looks, &floor), LOOK_RATIO, effort);
         let what = format!("{} skills: rescan, vs. the first scan", self.count);
         let looked = ratio.and(share(&what, (&looks, &scans), effort));
-        let catalogue = self.catalogue();
-        let _watch = catalogue.watch(WatchOptions::default())?;
+        let catalog = self.catalog();
+        let _watch = catalog.watch(WatchOptions::default())?;
         let start = Instant::now();
-        while !catalogue.is_quiet() {
-            catalogue.catch_up();
+        while !catalog.is_up_to_date() {
+            catalog.refresh_if_stale();
             if start.elapsed() > Duration::from_secs(60) {
                 return Err("changes are not reported".into());
             }
         }
         let mut notified = Times::default();
         for _ in 0..effort.rounds(1_000) {
-            notified.time(|| catalogue.catch_up());
+            notified.time(|| catalog.refresh_if_stale());
         }
         let what = format!("{} skills: no notifications, vs. the first scan", self.count);
         looked.and(share(&what, (&notified, &scans), effort))
@@ -160,8 +160,8 @@ fn write_skills(root: &Path, count: usize) -> Result<(), Failure> {
 }
 
 /// Walks a tree in the simplest way: lists every directory, reads every SKILL.md.
-fn walk(folder: &Path, bytes: &mut usize) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn walk(dir: &Path, bytes: &mut usize) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             walk(&entry.path(), bytes)?;
@@ -173,8 +173,8 @@ fn walk(folder: &Path, bytes: &mut usize) -> std::io::Result<()> {
 }
 
 /// Collects every SKILL.md.
-fn skill_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn skill_files(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             skill_files(&entry.path(), files)?;
@@ -187,14 +187,14 @@ fn skill_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 
 /// Measures the skill server: startup and memory.
 fn serve(effort: Effort) -> Result<(), Failure> {
-    let folder = folder()?;
-    write_skills(&folder.path().join(".agent/skills"), 100)?;
+    let dir = dir()?;
+    write_skills(&dir.path().join(".agent/skills"), 100)?;
     let mut times = Times::default();
     let (mut memory, mut allocated) = (0, 0);
     for _ in 0..effort.rounds(40) {
         let start = Instant::now();
         let mut command = Command::new(program("rkat")?);
-        command.args(["skill", "serve"]).env("HOME", folder.path()).current_dir(folder.path());
+        command.args(["skill", "serve"]).env("HOME", dir.path()).current_dir(dir.path());
         let mut server = Server::start(&mut command)?;
         let list = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
         let listed = server.ask(&list)?;
@@ -206,11 +206,11 @@ fn serve(effort: Effort) -> Result<(), Failure> {
         memory = memory.max(server.memory());
         allocated = allocated.max(server.allocated());
     }
-    tell("rkat skill serve, 100 skills: spawn to tools/list", &format!("{:?}", times.median()));
+    report("rkat skill serve, 100 skills: spawn to tools/list", &format!("{:?}", times.median()));
     let limit = MEMORY as f64 / 1024.0;
     let megabytes = memory as f64 / 1024.0;
-    tell(&format!("its memory (target {limit:.0} MB)"), &format!("{megabytes:.1} MB"));
-    tell("of that, without the executable", &format!("{:.1} MB", allocated as f64 / 1024.0));
+    report(&format!("its memory (target {limit:.0} MB)"), &format!("{megabytes:.1} MB"));
+    report("of that, without the executable", &format!("{:.1} MB", allocated as f64 / 1024.0));
     if memory > MEMORY && effort == Effort::Full {
         return Err(format!("rkat skill serve takes {megabytes:.1} MB").into());
     }
@@ -219,7 +219,7 @@ fn serve(effort: Effort) -> Result<(), Failure> {
 
 /// Prints a time and its limit.
 pub(crate) fn within(what: &str, time: Duration, target: Duration, effort: Effort) -> Result<(), Failure> {
-    tell(&format!("{what} (target {target:?})"), &format!("{time:?}"));
+    report(&format!("{what} (target {target:?})"), &format!("{time:?}"));
     if time <= target || effort == Effort::Smoke { Ok(()) } else { Err(format!("{what}: {time:?}").into()) }
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn within(what: &str, time: Duration, target: Duration, effort: Effor
 fn share(what: &str, (part, total): (&Times, &Times), effort: Effort) -> Result<(), Failure> {
     let share = part.median().as_secs_f64() / total.median().as_secs_f64().max(f64::EPSILON);
     let target = UNCHANGED * 100.0;
-    tell(&format!("{what} (target {target:.0} %)"), &format!("{:.2} %", share * 100.0));
+    report(&format!("{what} (target {target:.0} %)"), &format!("{:.2} %", share * 100.0));
     if share <= UNCHANGED || effort == Effort::Smoke {
         Ok(())
     } else {

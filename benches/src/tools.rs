@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use meerkat::{Runtime, RuntimeOptions, SystemClock, ToolboxOptions};
 use meerkat_core::{BlobId, BoxFuture, Invocation, Redactor, RunId, SessionId, Tool, ToolCall};
-use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, Wanted};
+use meerkat_tools::{Sandbox, ShellOptions, StorageError, StoredBlob, ToolSelection, ToolStorage, Toolbox};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::caller::{Alone, Caller, Watch, one_run};
-use crate::floor::{folder, realm};
-use crate::measure::{Effort, Failure, Times, compare, program, tell};
+use crate::caller::{BareCall, Caller, Watch, one_run};
+use crate::floor::{dir, realm};
+use crate::measure::{Effort, Failure, Times, compare, program, report};
 
 /// Maximum overhead of a run for a tool call.
 const DISPATCH: Duration = Duration::from_micros(50);
@@ -28,11 +28,11 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 /// Measures a call in a run, from its start to its result, against the tool alone.
 async fn dispatch(effort: Effort) -> Result<(), Failure> {
     let toolbox = toolbox(&ToolboxOptions::default());
-    let datetime = pick(&toolbox, Wanted::default(), "datetime")?;
+    let datetime = pick(&toolbox, ToolSelection::default(), "datetime")?;
     let caller = Arc::new(Caller::new(OneTool(datetime, json!({})), "datetime", json!({})));
-    let folder = folder()?;
+    let dir = dir()?;
     let options = RuntimeOptions { models: vec![Arc::clone(&caller) as _], ..RuntimeOptions::default() };
-    let runtime = Runtime::new(realm(folder.path())?, options);
+    let runtime = Runtime::new(realm(dir.path())?, options);
     let watch = Arc::new(Watch::default());
     for _ in 0..effort.rounds(100) {
         one_run(&runtime, &caller, &watch).await?;
@@ -40,7 +40,7 @@ async fn dispatch(effort: Effort) -> Result<(), Failure> {
     let ours = watch.times.lock().unwrap_or_else(PoisonError::into_inner).median();
     let alone = caller.times.lock().unwrap_or_else(PoisonError::into_inner).median();
     let added = ours.saturating_sub(alone);
-    tell(
+    report(
         &format!("overhead of a run over a built-in tool (target {DISPATCH:?})"),
         &format!("{added:?} ({ours:?} vs. {alone:?})"),
     );
@@ -52,17 +52,17 @@ async fn dispatch(effort: Effort) -> Result<(), Failure> {
 
 /// Measures the same command in the sandbox and outside, alternately.
 async fn shell(effort: Effort) -> Result<(), Failure> {
-    let folder = folder()?;
+    let dir = dir()?;
     let options = ToolboxOptions {
-        workspace: Some(folder.path().to_owned()),
-        home: Some(folder.path().to_owned()),
+        workspace: Some(dir.path().to_owned()),
+        home: Some(dir.path().to_owned()),
         supervisor: Some(program("rkat")?),
         ..ToolboxOptions::default()
     };
     let toolbox = toolbox(&options);
-    let with = |sandbox| Wanted {
+    let with = |sandbox| ToolSelection {
         shell: Some(ShellOptions { sandbox, ..ShellOptions::default() }),
-        ..Wanted::default()
+        ..ToolSelection::default()
     };
     let args = json!({ "command": "ls -l /usr/bin > listing" });
     let confined = OneTool(pick(&toolbox, with(Sandbox::Workspace), "shell")?, args.clone());
@@ -85,7 +85,7 @@ fn toolbox(options: &ToolboxOptions) -> Toolbox {
     Toolbox::new(options, Arc::new(Nothing), Arc::new(SystemClock), Redactor::default())
 }
 
-fn pick(toolbox: &Toolbox, wanted: Wanted, name: &str) -> Result<Arc<dyn Tool>, Failure> {
+fn pick(toolbox: &Toolbox, wanted: ToolSelection, name: &str) -> Result<Arc<dyn Tool>, Failure> {
     let tools = toolbox.source(SessionId::from_uuid(Uuid::from_u128(1)), wanted).tools();
     tools.into_iter().find(|tool| tool.def().name == name).ok_or_else(|| format!("no tool `{name}`").into())
 }
@@ -93,7 +93,7 @@ fn pick(toolbox: &Toolbox, wanted: Wanted, name: &str) -> Result<Arc<dyn Tool>, 
 /// A tool with the arguments of its calls.
 struct OneTool(Arc<dyn Tool>, Value);
 
-impl Alone for OneTool {
+impl BareCall for OneTool {
     fn call(&self) -> BoxFuture<'_, Result<(), Failure>> {
         let call = ToolCall { id: "c".to_owned(), name: self.0.def().name.clone(), args: self.1.clone() };
         let (session_id, run_id) =
@@ -109,16 +109,16 @@ impl Alone for OneTool {
 /// Storage that stores nothing: these tools do not need it.
 struct Nothing;
 
-impl Shelf for Nothing {
-    fn blob(&self, _: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+impl ToolStorage for Nothing {
+    fn blob(&self, _: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, StorageError>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn put_blob(&self, _: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
-        Box::pin(async { Err(ShelfError("this storage is read-only".into())) })
+    fn put_blob(&self, _: StoredBlob) -> BoxFuture<'_, Result<BlobId, StorageError>> {
+        Box::pin(async { Err(StorageError("this storage is read-only".into())) })
     }
 
-    fn tasks(&self, _: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+    fn tasks(&self, _: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, StorageError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -128,11 +128,11 @@ impl Shelf for Nothing {
         _: String,
         _: Vec<u8>,
         _: usize,
-    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+    ) -> BoxFuture<'_, Result<bool, StorageError>> {
         Box::pin(async { Ok(true) })
     }
 
-    fn put_task(&self, _: SessionId, _: String, _: Vec<u8>) -> BoxFuture<'_, Result<(), ShelfError>> {
+    fn put_task(&self, _: SessionId, _: String, _: Vec<u8>) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async { Ok(()) })
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn fuzz(target: &'static Target, plan: &Plan) -> Result<usize, String
 }
 
 fn evaluate(target: &Target, input: &[u8]) -> Verdict {
-    let run = || (target.run)(input, &mut Random::of(input));
+    let run = || (target.run)(input, &mut Random::from_bytes(input));
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         let panic_message = PANIC.with(|cell| cell.borrow_mut().take());
         Err(panic_message.unwrap_or_else(|| "a panic without a message".to_owned()))
@@ -89,15 +89,15 @@ struct Session {
     corpus: Vec<Vec<u8>>,
     outcomes: HashSet<String>,
     found: HashSet<String>,
-    folder: PathBuf,
+    dir: PathBuf,
     watch: Watch,
 }
 
 impl Session {
     fn new(target: &'static Target, seed: u64) -> Result<Self, String> {
-        let folder = PathBuf::from("target").join("fuzz").join(target.name);
-        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let watch = Watch::start(target.name, folder.join("stuck"));
+        let dir = PathBuf::from("target").join("fuzz").join(target.name);
+        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let watch = Watch::start(target.name, dir.join("stuck"));
         Ok(Self {
             target,
             seed,
@@ -105,7 +105,7 @@ impl Session {
             corpus: Vec::new(),
             outcomes: HashSet::new(),
             found: HashSet::new(),
-            folder,
+            dir,
             watch,
         })
     }
@@ -144,7 +144,7 @@ impl Session {
 
     /// Runs an input; adds it to the corpus if the outcome is new, and reports it if it is a finding.
     fn take(&mut self, input: Vec<u8>, iteration: u64) -> Result<(), String> {
-        let running = self.folder.join("running");
+        let running = self.dir.join("running");
         let is_deep = input.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > MANY_BRACKETS;
         if is_deep {
             std::fs::write(&running, &input).map_err(|error| format!("{}: {error}", running.display()))?;
@@ -172,7 +172,7 @@ impl Session {
         if !self.found.insert(what.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()) {
             return Ok(());
         }
-        let path = self.folder.join(format!("finding-{}-{iteration}", self.seed));
+        let path = self.dir.join(format!("finding-{}-{iteration}", self.seed));
         std::fs::write(&path, input).map_err(|error| format!("{}: {error}", path.display()))?;
         let what: String = what.chars().take(2000).collect();
         let (name, seed, path) = (self.target.name, self.seed, path.display());

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Creates a generator whose seed is derived from bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
     }
@@ -54,7 +54,7 @@ mod tests {
         let numbers = |mut random: Random| [random.next(), random.next(), random.next()];
         assert_eq!(numbers(Random::seeded(3)), numbers(Random::seeded(3)));
         assert_ne!(numbers(Random::seeded(3)), numbers(Random::seeded(4)));
-        assert_ne!(numbers(Random::of(b"a")), numbers(Random::of(b"b")));
+        assert_ne!(numbers(Random::from_bytes(b"a")), numbers(Random::from_bytes(b"b")));
     }
 
     #[test]

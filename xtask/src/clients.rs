@@ -89,10 +89,10 @@ fn install_python(installed: &Path) -> Result<(), Error> {
 }
 
 fn install_iii_python(installed: &Path, name: &str) -> Result<(), Error> {
-    let folder = installed.join(name);
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let dir = installed.join(name);
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
     let arguments = ["-m", "pip", "install", "--quiet", "--require-hashes", "--requirement"];
-    let python = folder.join("bin").join("python");
+    let python = dir.join("bin").join("python");
     run(Command::new(python).args(arguments).arg(sources().join(name).with_extension("txt")))
 }
 

@@ -30,28 +30,28 @@ fn compare_with(fresh: &Path) -> Result<(), Error> {
     if differences.is_empty() { Ok(()) } else { Err(Error::Reference { differences }) }
 }
 
-fn generate(folder: &Path) -> Result<(), Error> {
+fn generate(dir: &Path) -> Result<(), Error> {
     let program = ["run", "--quiet", "--package", "rkat", "--example", "reference", "--"];
-    process::run(cargo(program).arg(folder))
+    process::run(cargo(program).arg(dir))
 }
 
 /// Files of a directory by their relative path.
 type Pages = BTreeMap<PathBuf, Vec<u8>>;
 
-fn pages(folder: &Path) -> Result<Pages, Error> {
+fn pages(dir: &Path) -> Result<Pages, Error> {
     let mut found = Pages::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
         if !next.exists() {
             continue;
         }
         for entry in fs::read_dir(&next).map_err(Error::file(&next))? {
             let path = entry.map_err(Error::file(&next))?.path();
             if path.is_dir() {
-                folders.push(path);
+                dirs.push(path);
             } else {
                 let bytes = fs::read(&path).map_err(Error::file(&path))?;
-                found.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), bytes);
+                found.insert(path.strip_prefix(dir).unwrap_or(&path).to_owned(), bytes);
             }
         }
     }

@@ -10,14 +10,14 @@ mod ci;
 mod clients;
 mod docs;
 mod error;
-#[cfg(test)]
-mod forgotten;
 mod fuzz;
-mod order;
+mod link_order;
 mod process;
 mod profile;
 mod tally;
 mod test;
+#[cfg(test)]
+mod unlisted_tests;
 mod words;
 
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::compare(),
         ["bench", rest @ ..] => bench::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["order"] => order::run(),
+        ["order"] => link_order::run(),
         ["ci"] => ci::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -25,9 +25,10 @@ pub(crate) fn check() -> Result<(), Error> {
         let file = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         let text = fs::read_to_string(&path).map_err(Error::file(&path))?;
         let examined = if file.ends_with(".rs") { rust_text(&text, is_test(&file)) } else { text };
-        findings.extend(find(&phrases, &examined).map(|(line, phrase)| {
-            format!("{file}:{line}: `{}`; write: {}", phrase.text, phrase.instead)
-        }));
+        findings
+            .extend(find(&phrases, &examined).map(|(line, phrase)| {
+                format!("{file}:{line}: `{}`; write: {}", phrase.text, phrase.instead)
+            }));
     }
     if findings.is_empty() { Ok(()) } else { Err(Error::Words(findings)) }
 }
@@ -51,7 +52,8 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn phrases(list: &str) -> Vec<Phrase> {
-    let entries = list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" => "));
+    let entries =
+        list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" => "));
     entries.map(|(text, instead)| Phrase { text: text.to_lowercase(), instead: instead.to_owned() }).collect()
 }
 
@@ -70,7 +72,8 @@ fn find<'a>(phrases: &'a [Phrase], text: &str) -> impl Iterator<Item = (usize, &
 
 /// Returns true if a line contains a phrase as whole words, or starts with it if it is the start of a doc comment.
 fn contains(line: &str, phrase: &str) -> bool {
-    let is_word = |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let is_word =
+        |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-');
     line.match_indices(phrase).any(|(start, _)| {
         let before = line[..start].chars().next_back();
         let after = line[start + phrase.len()..].chars().next();

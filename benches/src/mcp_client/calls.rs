@@ -7,15 +7,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use meerkat::mcp::config::ServerConfig;
-use meerkat::mcp::{Launcher, ServerState, SetOptions};
+use meerkat::mcp::{Launcher, ServerSetOptions, ServerState};
 use meerkat::{McpServers, McpServersOptions, Runtime, RuntimeOptions};
 use meerkat_core::BoxFuture;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService, ServiceExt as _};
 use serde_json::json;
 
-use crate::caller::{Alone, Caller, Watch, one_run};
-use crate::floor::{folder, realm};
+use crate::caller::{BareCall, Caller, Watch, one_run};
+use crate::floor::{dir, realm};
 use crate::measure::{Effort, Failure, compare, program};
 
 pub(super) async fn run(effort: Effort) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(super) async fn run(effort: Effort) -> Result<(), Failure> {
     let launcher = Launcher { supervisor: Some(program("rkat")?), ..Launcher::default() };
     let servers = McpServers::new(McpServersOptions {
         servers: vec![ServerConfig::from_json(&json!({ "name": "bare", "command": server }))?],
-        set: SetOptions { launcher, ..SetOptions::default() },
+        set: ServerSetOptions { launcher, ..ServerSetOptions::default() },
         ..McpServersOptions::default()
     });
     servers.start();
@@ -34,13 +34,13 @@ pub(super) async fn run(effort: Effort) -> Result<(), Failure> {
     }
     let caller =
         Arc::new(Caller::new(Floor::start(&server).await?, "bare__echo", json!({ "text": "hello" })));
-    let folder = folder()?;
+    let dir = dir()?;
     let options = RuntimeOptions {
         models: vec![Arc::clone(&caller) as _],
         servers: Some(Arc::clone(&servers)),
         ..RuntimeOptions::default()
     };
-    let runtime = Runtime::new(realm(folder.path())?, options);
+    let runtime = Runtime::new(realm(dir.path())?, options);
     let watch = Arc::new(Watch::default());
     for _ in 0..effort.rounds(100) {
         one_run(&runtime, &caller, &watch).await?;
@@ -71,7 +71,7 @@ impl Floor {
     }
 }
 
-impl Alone for Floor {
+impl BareCall for Floor {
     fn call(&self) -> BoxFuture<'_, Result<(), Failure>> {
         let arguments = json!({ "text": "hello" }).as_object().cloned().unwrap_or_default();
         let params = CallToolRequestParams::new("echo").with_arguments(arguments);

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::floor::folder;
-use crate::measure::{Effort, Failure, Times, program, tell};
+use crate::floor::dir;
+use crate::measure::{Effort, Failure, Times, program, report};
 
 /// Time limit for the first step of a run, whatever its servers do.
 const FIRST_STEP: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 
 /// Measures from the start of `rkat run` to its first step: with servers that never respond, and without any.
 fn first_step(effort: Effort) -> Result<(), Failure> {
-    let (silent, none) = (folder()?, folder()?);
+    let (silent, none) = (dir()?, dir()?);
     std::fs::create_dir_all(silent.path().join(".rkat"))?;
     let mut file = std::fs::File::create(silent.path().join(".rkat/mcp.toml"))?;
     for number in 0..SILENT {
@@ -38,7 +38,7 @@ fn first_step(effort: Effort) -> Result<(), Failure> {
     }
     let median = with.median();
     let result = format!("{median:?} (without any: {:?})", without.median());
-    tell(&format!("rkat run to its first step, {SILENT} silent servers (target {FIRST_STEP:?})"), &result);
+    report(&format!("rkat run to its first step, {SILENT} silent servers (target {FIRST_STEP:?})"), &result);
     if median > FIRST_STEP && effort == Effort::Full {
         return Err(format!("the first step comes after {median:?}").into());
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use meerkat_providers::fuzzing::{AnswerReader, Format};
 
-use crate::floor::folder;
+use crate::floor::dir;
 use crate::measure::{Effort, Failure, Times, compare};
 
 /// Number of bytes that arrive at once.
@@ -34,8 +34,8 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 
 /// Measures reading a stream as a response, against reading it as lines.
 fn reading(name: &str, format: Format, effort: Effort) -> Result<(), Failure> {
-    let folder = folder()?;
-    let stream = folder.path().join("stream");
+    let dir = dir()?;
+    let stream = dir.path().join("stream");
     std::fs::write(&stream, streams::stream(format, EVENTS))?;
     let (mut ours, mut floor) = (Times::default(), Times::default());
     for _ in 0..effort.rounds(30) {

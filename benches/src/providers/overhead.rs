@@ -10,7 +10,7 @@ use meerkat_core::{BoxFuture, Invocation, ToolDef};
 use serde_json::{Value, json};
 
 use super::server::{Server, TOOL};
-use crate::floor::{Floor, folder, realm};
+use crate::floor::{Floor, dir, realm};
 use crate::measure::{Effort, Failure, Times, compare};
 
 pub(super) fn run(effort: Effort) -> Result<(), Failure> {
@@ -26,17 +26,17 @@ fn one(
     sources: Vec<Arc<dyn ToolSource>>,
     effort: Effort,
 ) -> Result<(), Failure> {
-    let (ours_folder, floor_folder) = (folder()?, folder()?);
+    let (ours_dir, floor_dir) = (dir()?, dir()?);
     let server = tokio.block_on(Server::start())?;
-    let ours = Ours::open(tokio, ours_folder.path(), &server, sources)?;
+    let ours = Ours::open(tokio, ours_dir.path(), &server, sources)?;
     tokio.block_on(ours.run())?;
     let log = Path::new("bench").join("sessions.sqlite3-wal");
-    let before = commits(&ours_folder.path().join(&log))?;
+    let before = commits(&ours_dir.path().join(&log))?;
     server.requests();
     tokio.block_on(ours.run())?;
-    let count = commits(&ours_folder.path().join(&log))? - before;
+    let count = commits(&ours_dir.path().join(&log))? - before;
     let client = client()?;
-    let floor = Floor::open(&floor_folder.path().join("floor.sqlite3"))?;
+    let floor = Floor::open(&floor_dir.path().join("floor.sqlite3"))?;
     let url = format!("{}/v1/messages", server.base_url);
     let least = Arc::new(Least { client, url, bodies: server.requests(), floor, commits: count });
     println!("  {} calls, {count} commits", least.bodies.len());
@@ -72,14 +72,15 @@ struct Ours {
 impl Ours {
     fn open(
         tokio: &tokio::runtime::Runtime,
-        folder: &Path,
+        dir: &Path,
         server: &Server,
         sources: Vec<Arc<dyn ToolSource>>,
     ) -> Result<Self, Failure> {
         let secrets: meerkat::SecretSource =
             Arc::new(|name| (name == "ANTHROPIC_API_KEY").then(|| "key".to_owned()));
-        let options = RuntimeOptions { sources, secrets: Some(secrets), ..RuntimeOptions::default() };
-        let runtime = Runtime::new(realm(folder)?, options);
+        let options =
+            RuntimeOptions { tool_sources: sources, secrets: Some(secrets), ..RuntimeOptions::default() };
+        let runtime = Runtime::new(realm(dir)?, options);
         let Value::Object(patch) = json!({ "providers": { "anthropic": { "base_url": server.base_url } } })
         else {
             return Err("a patch is an object".into());

@@ -10,9 +10,9 @@ mod event;
 mod help;
 mod image;
 mod mcp;
+mod run_options;
 mod session;
 mod version;
-mod wish;
 
 pub use blob::{BlobReply, BlobRequest};
 pub use config::{
@@ -31,6 +31,7 @@ pub use image::{
 pub use mcp::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
 };
+pub use run_options::{HookOverrides, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest};
 pub use session::{
     ApprovalInput, ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest,
     InterruptReply, PendingApproval, PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply,
@@ -38,4 +39,3 @@ pub use session::{
     ToolHandler, ToolOverlayInput, ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};
-pub use wish::{HookOverrides, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest};

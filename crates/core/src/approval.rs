@@ -64,7 +64,7 @@ pub enum Decision {
 
 /// A call that awaits approval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AwaitedCall {
+pub struct ApprovalRequest {
     /// The call.
     pub call: ToolCall,
     /// Time after which the call counts as denied.

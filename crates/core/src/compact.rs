@@ -53,7 +53,7 @@ impl Compaction {
 
 /// Text that must stay in the context verbatim when the messages that contain it are compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lasting {
+pub struct PinnedText {
     /// Name of the text; a later text with the same name replaces it.
     pub name: String,
     /// Text to keep.
@@ -61,21 +61,21 @@ pub struct Lasting {
 }
 
 /// Finds the pinned texts in messages, oldest first. A summary may contain texts from before its compaction.
-pub type FindLasting = fn(&[Arc<Message>]) -> Vec<Lasting>;
+pub type FindPinned = fn(&[Arc<Message>]) -> Vec<PinnedText>;
 
 /// Texts carried over with a summary, and the names of those that did not fit.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedOver {
     pub(crate) texts: Vec<String>,
-    pub(crate) left_out: Vec<String>,
+    pub(crate) omitted: Vec<String>,
 }
 
 /// Chooses what to carry over: each text once, newest first within `room` tokens, and nothing that is still in the
 /// context.
-pub(crate) fn carry(compacted: Vec<Lasting>, current: &[Lasting], room: u64) -> Carried {
+pub(crate) fn carry_over(compacted: Vec<PinnedText>, current: &[PinnedText], room: u64) -> CarriedOver {
     let mut seen: HashSet<String> = current.iter().map(|lasting| lasting.name.clone()).collect();
-    let (mut carried, mut tokens) = (Carried::default(), 0);
-    for Lasting { name, text } in compacted.into_iter().rev() {
+    let (mut carried, mut tokens) = (CarriedOver::default(), 0);
+    for PinnedText { name, text } in compacted.into_iter().rev() {
         if !seen.insert(name.clone()) {
             continue;
         }
@@ -84,11 +84,11 @@ pub(crate) fn carry(compacted: Vec<Lasting>, current: &[Lasting], room: u64) -> 
             tokens += size;
             carried.texts.push(text);
         } else {
-            carried.left_out.push(name);
+            carried.omitted.push(name);
         }
     }
     carried.texts.reverse();
-    carried.left_out.reverse();
+    carried.omitted.reverse();
     carried
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn estimate(messages: &[Arc<Message>]) -> u64 {
 /// Finds the sequence number to keep from, so that at most `keep` groups with at most `room` tokens stay.
 ///
 /// At least the last group stays. Returns `None` if there is nothing to compact.
-pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64> {
+pub(crate) fn cut_point(transcript: &Transcript, keep: usize, room: u64) -> Option<u64> {
     let messages = transcript.messages();
     let mut kept_from = messages.len();
     let (mut groups, mut tokens) = (0, 0);
@@ -157,15 +157,15 @@ pub(crate) fn cut(transcript: &Transcript, keep: usize, room: u64) -> Option<u64
 mod tests {
     use super::*;
 
-    fn lasting(name: &str, size: usize) -> Lasting {
-        Lasting { name: name.to_owned(), text: name.repeat(size) }
+    fn lasting(name: &str, size: usize) -> PinnedText {
+        PinnedText { name: name.to_owned(), text: name.repeat(size) }
     }
 
     #[test]
     fn newest_text_is_carried_once_and_overflow_named() {
         let compacted = vec![lasting("a", 400), lasting("b", 40), lasting("c", 40), lasting("b", 80)];
-        let carried = carry(compacted, &[lasting("c", 40)], 60);
-        let expected = Carried { texts: vec!["b".repeat(80)], left_out: vec!["a".to_owned()] };
+        let carried = carry_over(compacted, &[lasting("c", 40)], 60);
+        let expected = CarriedOver { texts: vec!["b".repeat(80)], omitted: vec!["a".to_owned()] };
         assert_eq!(carried, expected);
     }
 }

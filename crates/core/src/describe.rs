@@ -12,7 +12,7 @@ pub fn input_schema<T: JsonSchema>() -> Value {
 
 /// Generates a self-contained schema for serializing this type.
 #[must_use]
-pub fn reply_schema<T: JsonSchema>() -> Value {
+pub fn output_schema<T: JsonSchema>() -> Value {
     schema::<T>(Contract::Serialize)
 }
 

@@ -16,7 +16,7 @@ const MIN_TEXT_BYTES: usize = 64;
 
 /// Shrinks messages to at most `room` tokens, if possible.
 #[must_use]
-pub fn fit(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
+pub fn fit_to_window(messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
     if estimate(&messages) <= room {
         return messages;
     }
@@ -96,21 +96,21 @@ fn cut(message: &Message, limit: usize) -> Option<Message> {
     let mut message = message.clone();
     let content = |content: &mut Content| {
         let shorter = content.blocks().iter().map(|block| match block {
-            ContentBlock::Text { text } => ContentBlock::Text { text: without_middle(text, limit) },
+            ContentBlock::Text { text } => ContentBlock::Text { text: truncate_middle(text, limit) },
             other => other.clone(),
         });
         *content = Content::from(shorter.collect::<Vec<_>>());
     };
     match &mut message {
         Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
-            *text = without_middle(text, limit);
+            *text = truncate_middle(text, limit);
         }
         Message::User { content: input, .. } => content(input),
         Message::ToolResults { results, .. } => results.iter_mut().for_each(|r| content(&mut r.content)),
         Message::Assistant { blocks, .. } => {
             for block in blocks {
                 match block {
-                    AssistantBlock::Text { text, .. } => *text = without_middle(text, limit),
+                    AssistantBlock::Text { text, .. } => *text = truncate_middle(text, limit),
                     AssistantBlock::ToolUse { args, .. } => cut_value(args, limit),
                     _ => {}
                 }
@@ -122,14 +122,14 @@ fn cut(message: &Message, limit: usize) -> Option<Message> {
 
 fn cut_value(value: &mut Value, limit: usize) {
     match value {
-        Value::String(text) => *text = without_middle(text, limit),
+        Value::String(text) => *text = truncate_middle(text, limit),
         Value::Array(items) => items.iter_mut().for_each(|item| cut_value(item, limit)),
         Value::Object(fields) => fields.values_mut().for_each(|field| cut_value(field, limit)),
         _ => {}
     }
 }
 
-fn without_middle(text: &str, limit: usize) -> String {
+fn truncate_middle(text: &str, limit: usize) -> String {
     const MARK: &str = " [… omitted …] ";
     if text.len() <= limit {
         return text.to_owned();
@@ -183,7 +183,7 @@ mod tests {
         "wörd ".repeat(length / 5)
     }
 
-    fn picture() -> ContentBlock {
+    fn image() -> ContentBlock {
         let blob_id = BlobId::from_digest(&[7; 32]);
         ContentBlock::Image { media_type: "image/png".to_owned(), source: MediaSource::Blob { blob_id } }
     }
@@ -193,7 +193,7 @@ mod tests {
         let length = |at: usize| lengths.get(at).copied().unwrap_or(0);
         if kind == 0 {
             let text = ContentBlock::Text { text: sample_text(length(0)) };
-            let content = Content::from(vec![text, picture(), picture(), picture()]);
+            let content = Content::from(vec![text, image(), image(), image()]);
             return vec![Arc::new(Message::User { content, created_at: AT })];
         }
         let id = |call: usize| format!("c{index}_{call}");
@@ -207,7 +207,7 @@ mod tests {
             args: json!({"patch": sample_text(length(call)), "list": [sample_text(length(0))]}),
             meta: None,
         }));
-        let result = |call| ToolOutput::text(sample_text(length(call) * 3)).answering(id(call));
+        let result = |call| ToolOutput::text(sample_text(length(call) * 3)).into_result(id(call));
         let results: Vec<_> = (1..kind as usize).map(result).collect();
         let mut messages =
             vec![Arc::new(Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at: AT })];
@@ -242,7 +242,7 @@ mod tests {
             let messages: Vec<_> =
                 groups.iter().enumerate().flat_map(|(at, (kind, lengths))| group(*kind, lengths, at)).collect();
             check(&messages);
-            let fitted = fit(messages.clone(), room);
+            let fitted = fit_to_window(messages.clone(), room);
             prop_assert!(estimate(&fitted) <= room, "{} > {room}", estimate(&fitted));
             check(&fitted);
             prop_assert!(!fitted.is_empty());

@@ -12,9 +12,9 @@ pub struct ImageRequest {
     /// Description of the image, or of the change.
     pub prompt: String,
     /// Images to edit; empty to generate a new one.
-    pub sources: Vec<Picture>,
+    pub sources: Vec<Image>,
     /// Reference images.
-    pub references: Vec<Picture>,
+    pub references: Vec<Image>,
     /// Requested size.
     pub size: ImageSize,
     /// Requested quality.
@@ -27,9 +27,9 @@ pub struct ImageRequest {
 
 /// Response to an image request.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ImageAnswer {
+pub struct ImageResponse {
     /// Generated images.
-    pub pictures: Vec<Picture>,
+    pub images: Vec<Image>,
     /// Text the provider returned alongside the images.
     pub text: Option<String>,
     /// Prompt as revised by the provider.
@@ -42,7 +42,7 @@ pub struct ImageAnswer {
 
 /// An image with its type and dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct Image {
     /// MIME type.
     pub media_type: String,
     /// Width in pixels.
@@ -106,7 +106,7 @@ pub trait ImageModel: Send + Sync {
     fn provider(&self) -> Provider;
 
     /// Calls the model once. Nothing is retried here; dropping the future cancels the call.
-    fn draw<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageAnswer, ModelError>>;
+    fn generate<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageResponse, ModelError>>;
 }
 
 impl ImageSize {
@@ -148,7 +148,7 @@ impl ImageFormat {
     }
 }
 
-impl Picture {
+impl Image {
     /// Detects type and dimensions of an image; `None` if the format is unknown (not PNG, JPEG, GIF, or WebP).
     #[must_use]
     pub fn read(data: Vec<u8>) -> Option<Self> {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn read(data: &[u8]) -> Option<(String, u32, u32)> {
-        Picture::read(data.to_vec()).map(|picture| (picture.media_type, picture.width, picture.height))
+        Image::read(data.to_vec()).map(|image| (image.media_type, image.width, image.height))
     }
 
     fn expected(media_type: &str) -> Option<(String, u32, u32)> {

@@ -30,39 +30,39 @@ mod trace;
 mod transcript;
 mod usage;
 
-pub use approval::{Approval, ApprovalPolicy, AwaitedCall, Decision, ToolImpact};
+pub use approval::{Approval, ApprovalPolicy, ApprovalRequest, Decision, ToolImpact};
 pub use budget::{BudgetLimits, BudgetType};
 pub use clock::Clock;
-pub use compact::{Compaction, CompactionPolicy, FindLasting, Lasting, estimate_tokens};
+pub use compact::{Compaction, CompactionPolicy, FindPinned, PinnedText, estimate_tokens};
 pub use content::{Content, ContentBlock, MediaSource};
-pub use describe::{input_schema, reply_schema};
+pub use describe::{input_schema, output_schema};
 pub use error::ErrorKind;
 pub use event::{
     AgentEvent, ErrorClass, ErrorReport, EventEnvelope, EventSource, HookPoint, HookReason, JobStatus,
     SchemaWarning, TerminalCause, ToolConfigChange, ToolConfigOperation,
 };
-pub use fit::fit;
+pub use fit::fit_to_window;
 pub use hook::{
-    Denial, DenialKind, FailurePolicy, Hook, HookCapability, HookDecision, HookEntry, HookError, HookFault,
-    HookInvocation, HookMode, HookPoints, HookRequest, HookResponse, HookReturn, HookRuntime, HookSet,
-    HookSetError, HookToolCall, HookToolResult, Judgement, SecretMap, judge,
+    Denial, DenialKind, FailurePolicy, Hook, HookCapability, HookDecision, HookEntry, HookError, HookFailure,
+    HookInvocation, HookMode, HookOutput, HookPoints, HookRequest, HookResponse, HookRuntime, HookSet,
+    HookSetError, HookToolCall, HookToolResult, HookVerdict, SecretMap, evaluate_hook,
 };
 pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
-pub use image::{ImageAnswer, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, Picture};
+pub use image::{Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageResponse, ImageSize};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
 pub use model::{
-    Answer, Delta, DeltaSink, Extent, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile,
-    ModelRequest, Provider,
+    Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile, ModelRequest,
+    ModelResponse, Provider, ResponseStatus,
 };
 pub use money::{Price, Usd};
 pub use printable::{escape_line, escape_text};
-pub use redact::{Cut, Redactor, percent_decoded, speaks_of_secret};
+pub use redact::{Cut, Redactor, is_secret_name, percent_decoded};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use secret_args::{SecretArg, secret_args};
 pub use tool::{
-    FinishedJob, Invocation, Settled, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
+    CompletedCall, FinishedJob, Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
     ToolRoute, ToolSource,
 };
 pub use trace::TraceContext;

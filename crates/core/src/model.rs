@@ -128,7 +128,7 @@ pub enum Delta {
     /// More reasoning.
     Reasoning(String),
     /// A tool was omitted from the request because the provider would reject it.
-    ToolLeftOut {
+    ToolOmitted {
         /// Name of the tool.
         tool: String,
         /// Reason for the omission.
@@ -138,13 +138,13 @@ pub enum Delta {
 
 /// A complete response.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ModelResponse {
     /// Parts of the response, in order.
     pub blocks: Vec<AssistantBlock>,
     /// Reason the response ended.
     pub stop_reason: StopReason,
     /// Whether the provider has finished the response.
-    pub extent: Extent,
+    pub extent: ResponseStatus,
     /// Tokens used.
     pub usage: Usage,
 }
@@ -152,10 +152,10 @@ pub struct Answer {
 /// Maximum nesting of values in a response: stored messages must be parseable with everything that wraps them.
 const MAX_NESTING: usize = 96;
 
-impl Answer {
+impl ModelResponse {
     /// Returns `true` if a value is nested too deeply to be stored.
     #[must_use]
-    pub fn nests_too_deep(&self) -> bool {
+    pub fn exceeds_max_depth(&self) -> bool {
         let is_deep = |value: &Value| is_deeper(value, MAX_NESTING);
         self.blocks.iter().any(|block| match block {
             AssistantBlock::Text { meta, .. } | AssistantBlock::Reasoning { meta, .. } => {
@@ -181,10 +181,10 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
 
 /// Whether the provider has finished a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Extent {
+pub enum ResponseStatus {
     /// The response is complete.
     #[default]
-    Whole,
+    Complete,
     /// The provider's own tools are still running; sending the response back unchanged continues it.
     Paused,
 }
@@ -198,11 +198,11 @@ pub trait Model: Send + Sync {
     fn info(&self) -> &ModelInfo;
 
     /// Calls the model once. Nothing is retried here; dropping the future cancels the call.
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         deltas: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>>;
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>>;
 }
 
 /// Error of a model call.

@@ -38,7 +38,7 @@ impl Redactor {
     pub const MASK: &'static str = "***";
 
     /// Adds a secret. In `Bearer x`, it is the `x`; short values are ignored.
-    pub fn learn(&self, secret: &str) {
+    pub fn add(&self, secret: &str) {
         let secret = without_scheme(secret.trim());
         if secret.len() < MIN_SECRET_LEN {
             return;
@@ -57,68 +57,68 @@ impl Redactor {
     }
 
     /// Adds a value if its name implies a secret, and the secrets in a URL regardless of its name.
-    pub fn learn_named(&self, name: &str, value: &str) {
+    pub fn add_named(&self, name: &str, value: &str) {
         if value.contains("://") {
-            self.learn_url(value);
-        } else if speaks_of_secret(name) && !is_plain(value) {
-            self.learn(value);
+            self.add_url(value);
+        } else if is_secret_name(name) && !is_plain(value) {
+            self.add(value);
         }
     }
 
     /// Adds the credentials of a URL, and the secrets in its query.
-    pub fn learn_url(&self, url: &str) {
+    pub fn add_url(&self, url: &str) {
         let Some((_, rest)) = url.split_once("://") else { return };
         let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
         let host = authority.split('/').next().unwrap_or_default();
         if let Some((user, _)) = host.rsplit_once('@') {
             let (name, password) = user.split_once(':').unwrap_or(("", user));
-            self.learn_encoded(password);
+            self.add_encoded(password);
             // A user name alone is not a secret, unless it is the only credential.
             if password.is_empty() {
-                self.learn_encoded(name);
+                self.add_encoded(name);
             }
         }
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            if speaks_of_secret(name) {
-                self.learn_encoded(value);
+            if is_secret_name(name) {
+                self.add_encoded(value);
             }
         }
     }
 
     /// Adds the secrets in the arguments of a command: values of secret options, variables, and headers, and those in
     /// URLs.
-    pub fn learn_args(&self, command: &str, args: &[String]) {
+    pub fn add_args(&self, command: &str, args: &[String]) {
         let words = args.iter().flat_map(|arg| arg.split_whitespace());
-        words.filter(|word| word.contains("://")).for_each(|word| self.learn_url(word));
+        words.filter(|word| word.contains("://")).for_each(|word| self.add_url(word));
         for secret in secret_args(command, args) {
             let value = &args[secret.index][secret.range];
             if !is_plain(value) && !value.contains("://") {
-                self.learn(value);
+                self.add(value);
             }
         }
     }
 
     /// Adds every string in a value whose name implies a secret.
-    pub fn learn_value(&self, value: &Value) {
+    pub fn add_value(&self, value: &Value) {
         match value {
             Value::Object(object) => {
                 for (name, value) in object {
                     match value {
-                        Value::String(text) => self.learn_named(name, text),
-                        other => self.learn_value(other),
+                        Value::String(text) => self.add_named(name, text),
+                        other => self.add_value(other),
                     }
                 }
             }
-            Value::Array(list) => list.iter().for_each(|value| self.learn_value(value)),
+            Value::Array(list) => list.iter().for_each(|value| self.add_value(value)),
             _ => {}
         }
     }
 
-    fn learn_encoded(&self, text: &str) {
-        self.learn(text);
+    fn add_encoded(&self, text: &str) {
+        self.add(text);
         let decoded = percent_decoded(text);
         if decoded != text {
-            self.learn(&decoded);
+            self.add(&decoded);
         }
     }
 
@@ -205,7 +205,7 @@ fn part_at(text: &str, secret: &str, cut: Cut) -> Option<usize> {
 
 /// Returns `true` if a name implies a secret: the name of a variable, header, option, or key.
 #[must_use]
-pub fn speaks_of_secret(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const ANYWHERE: [&str; 6] = ["apikey", "credential", "passw", "privatekey", "secret", "token"];
     const FIRST: [&str; 6] = ["auth", "bearer", "cookie", "key", "pass", "pwd"];
     const LAST: [&str; 3] = ["key", "pass", "pwd"];
@@ -264,11 +264,11 @@ pub fn percent_decoded(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Cut, Redactor, speaks_of_secret};
+    use super::{Cut, Redactor, is_secret_name};
 
     fn with_secrets(secrets: &[&str]) -> Redactor {
         let redactor = Redactor::default();
-        secrets.iter().for_each(|secret| redactor.learn(secret));
+        secrets.iter().for_each(|secret| redactor.add(secret));
         redactor
     }
 
@@ -303,14 +303,14 @@ mod tests {
             "SIGNINGKEY",
         ];
         let plain = ["GIT_AUTHOR_NAME", "PATH", "HOME", "LANG", "--keep", "X-Tenant", "pattern", "--bypass"];
-        assert_eq!(secret.map(speaks_of_secret), [true; 14]);
-        assert_eq!(plain.map(speaks_of_secret), [false; 8]);
+        assert_eq!(secret.map(is_secret_name), [true; 14]);
+        assert_eq!(plain.map(is_secret_name), [false; 8]);
         let redactor = Redactor::default();
-        redactor.learn_named("SSH_AUTH_SOCK", "/tmp/agent.1234");
-        redactor.learn_named("TOKEN_LIMIT", "1000000000");
-        redactor.learn_named("TENANT", "acme-corporation");
-        redactor.learn_named("DATABASE", "postgres://me:pass%20word1@db/x?ssl-key=certificate");
-        redactor.learn_named("MY_TOKEN", "tok-12345678");
+        redactor.add_named("SSH_AUTH_SOCK", "/tmp/agent.1234");
+        redactor.add_named("TOKEN_LIMIT", "1000000000");
+        redactor.add_named("TENANT", "acme-corporation");
+        redactor.add_named("DATABASE", "postgres://me:pass%20word1@db/x?ssl-key=certificate");
+        redactor.add_named("MY_TOKEN", "tok-12345678");
         let text =
             "/tmp/agent.1234 1000000000 acme-corporation pass%20word1 pass word1 certificate tok-12345678";
         assert_eq!(redactor.redact(text), "/tmp/agent.1234 1000000000 acme-corporation *** *** *** ***");
@@ -321,8 +321,8 @@ mod tests {
         let redactor = Redactor::default();
         let args =
             ["--token", "first-secret", "--key=second-secret", "--root", "not-a-secret", "KEY=third-secret"];
-        redactor.learn_args("npx", &args.map(str::to_owned));
-        redactor.learn_args("curl", &["-u", "me:fourth-secret", "db://x:fifth-secret@y"].map(str::to_owned));
+        redactor.add_args("npx", &args.map(str::to_owned));
+        redactor.add_args("curl", &["-u", "me:fourth-secret", "db://x:fifth-secret@y"].map(str::to_owned));
         let text = "first-secret second-secret third-secret fourth-secret fifth-secret not-a-secret";
         assert_eq!(redactor.redact(text), "*** *** *** *** *** not-a-secret");
     }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::redact::speaks_of_secret;
+use crate::redact::is_secret_name;
 
 /// A secret in an argument list: part of the argument at `index`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Reader {
 
     fn read(&mut self, arg: &str) -> Vec<Range<usize>> {
         // A header in a script is split into two words.
-        if self.text == Text::Script && arg.strip_suffix(':').is_some_and(speaks_of_secret) {
+        if self.text == Text::Script && arg.strip_suffix(':').is_some_and(is_secret_name) {
             self.expected = Some((Holds::Secret, Known::ByCommand));
             return Vec::new();
         }
@@ -215,7 +215,7 @@ impl Reader {
     fn holds(&self, name: &str) -> Option<(Holds, Known)> {
         let known = self.options().find(|options| options.names.contains(&name));
         let known = known.map(|options| (options.holds, Known::ByCommand));
-        known.or_else(|| speaks_of_secret(name).then_some((Holds::Secret, Known::ByName)))
+        known.or_else(|| is_secret_name(name).then_some((Holds::Secret, Known::ByName)))
     }
 
     fn options(&self) -> impl Iterator<Item = &'static Options> {
@@ -248,7 +248,7 @@ impl Holds {
                 let (name, text) = value.split_once(':')?;
                 let is_name =
                     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-                if !is_name || !speaks_of_secret(name) {
+                if !is_name || !is_secret_name(name) {
                     return None;
                 }
                 value.len() - text.trim_start().len()

@@ -72,7 +72,7 @@ pub struct ToolOutput {
 
 /// The result of a call with its images, as stored until the step is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settled {
+pub struct CompletedCall {
     /// The result.
     #[serde(flatten)]
     pub result: ToolResult,
@@ -81,7 +81,7 @@ pub struct Settled {
     pub images: Vec<AssistantImage>,
 }
 
-impl From<ToolResult> for Settled {
+impl From<ToolResult> for CompletedCall {
     fn from(result: ToolResult) -> Self {
         Self { result, images: Vec::new() }
     }
@@ -146,7 +146,7 @@ impl ToolOutput {
 
     /// Truncates texts that are too long for the model: head and tail stay, with a note of how many bytes were omitted.
     #[must_use]
-    pub fn bounded(self) -> Self {
+    pub fn truncated(self) -> Self {
         let cut = |block: &ContentBlock| match block {
             ContentBlock::Text { text } if text.len() > MAX_RESULT => {
                 ContentBlock::Text { text: head_and_tail(text) }
@@ -176,13 +176,13 @@ impl ToolOutput {
     }
 
     /// Turns the output into the result of a call, with its images.
-    pub fn settling(mut self, call: impl Into<String>) -> Settled {
+    pub fn into_completed_call(mut self, call: impl Into<String>) -> CompletedCall {
         let images = std::mem::take(&mut self.images);
-        Settled { result: self.answering(call), images }
+        CompletedCall { result: self.into_result(call), images }
     }
 
     /// Turns the output into the result of a call.
-    pub fn answering(self, call: impl Into<String>) -> ToolResult {
+    pub fn into_result(self, call: impl Into<String>) -> ToolResult {
         ToolResult { tool_use_id: call.into(), content: self.content, is_error: self.is_error }
     }
 }
@@ -248,7 +248,7 @@ pub trait ToolSource: Send + Sync {
 
     /// Applies changes that are pending until the run is between two steps, and returns all changes since the
     /// previous call. A source that never changes returns none.
-    fn settle(&self) -> Vec<ToolConfigChange> {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
         Vec::new()
     }
 
@@ -258,7 +258,7 @@ pub trait ToolSource: Send + Sync {
     }
 
     /// Returns the background jobs that finished since the previous call.
-    fn finished(&self) -> Vec<FinishedJob> {
+    fn take_finished_jobs(&self) -> Vec<FinishedJob> {
         Vec::new()
     }
 }

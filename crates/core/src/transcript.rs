@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::run::LeftOut;
+use crate::run::CompactedMessages;
 use crate::{AssistantBlock, Compaction, Message, ToolCall};
 
 /// Messages of a run: the tail that the model reads, and the summary that replaces the rest.
@@ -56,9 +56,9 @@ impl Transcript {
     }
 
     /// Returns the messages before sequence number `end` that the model still reads.
-    pub(crate) fn left_out(&self, end: u64) -> LeftOut {
+    pub(crate) fn compacted(&self, end: u64) -> CompactedMessages {
         let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        LeftOut { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
+        CompactedMessages { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
     }
 
     /// Returns the calls of the last message that have no results yet.

@@ -26,11 +26,11 @@ pub(crate) enum End {
 
 /// Result of claiming an end of a channel.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum ClaimResult {
     Reader(mpsc::Receiver<Message>),
     Writer(mpsc::Sender<Message>),
     /// The end is already in use.
-    Already,
+    AlreadyClaimed,
 }
 
 #[derive(Debug)]
@@ -81,20 +81,20 @@ impl Channels {
     }
 
     /// Claims an end; each end can be claimed once.
-    pub(crate) fn take(&self, id: &str, key: &str, end: End) -> Taken {
+    pub(crate) fn take(&self, id: &str, key: &str, end: End) -> ClaimResult {
         let mut open = self.lock();
         let Some(channel) = open.get_mut(id).filter(|channel| channel.key == key) else {
-            return Taken::Already;
+            return ClaimResult::AlreadyClaimed;
         };
         let taken = match end {
-            End::Read => channel.reader.take().map(Taken::Reader),
-            End::Write => channel.writer.take().map(Taken::Writer),
+            End::Read => channel.reader.take().map(ClaimResult::Reader),
+            End::Write => channel.writer.take().map(ClaimResult::Writer),
         };
         if channel.reader.is_none() && channel.writer.is_none() {
             // Both ends are claimed now; a third connection finds none.
             channel.since = Instant::now();
         }
-        taken.unwrap_or(Taken::Already)
+        taken.unwrap_or(ClaimResult::AlreadyClaimed)
     }
 
     /// Removes a channel that has ended.

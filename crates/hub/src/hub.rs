@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::callbacks::{Callback, Callbacks};
 use crate::channels::Channels;
-use crate::core::{Arrival, Caller, Core, Effect, FunctionSpec, Peer};
+use crate::core::{Caller, Core, Effect, FunctionSpec, NewConnection, Peer};
 use crate::error::{CallError, HubError};
 use crate::limits::Limits;
 use crate::local::{BoxFuture, FunctionInfo, Handler, LocalFunction, LocalTriggerType, TriggerHost};
@@ -114,7 +114,7 @@ impl Hub {
     #[must_use]
     pub fn new(options: HubOptions) -> Self {
         let born = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4)).born(born);
+        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4)).with_start_time(born);
         core.provide_type(CHANGED, "Fires when a value of the state changes.");
         let inner = Inner {
             core,
@@ -191,7 +191,7 @@ impl Hub {
 
     /// Calls a function without waiting for it.
     pub fn call_void(&self, function_id: &str, data: &Value) {
-        self.shared.act(|core| core.call(Caller::Nobody, function_id, data.to_string()));
+        self.shared.act(|core| core.call(Caller::NoReply, function_id, data.to_string()));
     }
 
     /// Lists the functions that can be called, except the hub's own.
@@ -263,7 +263,7 @@ impl Shared {
     }
 
     fn decide<T>(&self, inner: &mut Inner, apply: impl FnOnce(&mut Core) -> T) -> T {
-        let result = apply(inner.core.at(self.started.elapsed()));
+        let result = apply(inner.core.with_now(self.started.elapsed()));
         loop {
             let effects = inner.core.effects();
             if effects.is_empty() {
@@ -391,7 +391,7 @@ impl Shared {
     }
 
     /// Notifies the subscribers of the state; some require a condition function to be called first.
-    pub(crate) fn tell_state(&self, changed: &Changed) {
+    pub(crate) fn notify_state_change(&self, changed: &Changed) {
         let subscribers = self.act(|core| core.subscribers(CHANGED));
         if subscribers.is_empty() {
             return;
@@ -399,26 +399,26 @@ impl Shared {
         let payload = changed.payload();
         for subscriber in subscribers {
             let config: Value = serde_json::from_str(&subscriber.config).unwrap_or_default();
-            if !changed.concerns(&config) {
+            if !changed.is_watched_by(&config) {
                 continue;
             }
             let function_id = subscriber.function_id;
             let Some(condition) = config["condition_function_id"].as_str().map(str::to_owned) else {
-                self.act(|core| core.call(Caller::Nobody, &function_id, payload.to_string()));
+                self.act(|core| core.call(Caller::NoReply, &function_id, payload.to_string()));
                 continue;
             };
             let (shared, payload, limit) = (self.queues.hub(), payload.clone(), self.limits.call_time);
             tokio::spawn(async move {
                 let Some(shared) = shared.upgrade() else { return };
                 if shared.call(&condition, &payload, limit).await == Ok(Value::Bool(true)) {
-                    shared.act(|core| core.call(Caller::Nobody, &function_id, payload.to_string()));
+                    shared.act(|core| core.call(Caller::NoReply, &function_id, payload.to_string()));
                 }
             });
         }
     }
 
     /// Adds a connected worker.
-    pub(crate) fn connect(&self, arrival: Arrival) -> Link {
+    pub(crate) fn connect(&self, arrival: NewConnection) -> Link {
         let (messages, waiting) = Outbox::new();
         let ended = CancellationToken::new();
         let mut inner = self.lock();
@@ -430,9 +430,9 @@ impl Shared {
     }
 
     /// Handles messages of a worker, in order. They are decoded before the lock is taken.
-    pub(crate) fn hear<'a>(&self, peer: Peer, texts: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn handle_messages<'a>(&self, peer: Peer, texts: impl IntoIterator<Item = &'a str>) {
         let decoded: Vec<_> = texts.into_iter().map(decode).collect();
-        self.act(|core| decoded.into_iter().for_each(|message| core.hear(peer, message)));
+        self.act(|core| decoded.into_iter().for_each(|message| core.handle_message(peer, message)));
     }
 
     /// Removes a disconnected worker.
@@ -456,7 +456,7 @@ fn call_all(core: &mut Core, trigger_type: &str, payload: &Value, concerned: &dy
         let config = serde_json::from_str(&subscriber.config).unwrap_or_default();
         if concerned(&config) {
             let data = text.get_or_insert_with(|| payload.to_string()).clone();
-            core.call(Caller::Nobody, &subscriber.function_id, data);
+            core.call(Caller::NoReply, &subscriber.function_id, data);
         }
     }
 }

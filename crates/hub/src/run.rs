@@ -39,7 +39,7 @@ impl Shared {
             };
             hub.act(|core| core.finish(id, result));
             if let Some(changed) = changed {
-                hub.tell_state(&changed);
+                hub.notify_state_change(&changed);
             }
         });
     }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use meerkat::skill::{Roots, Trust};
-use meerkat::{Backend, Origin, RealmOptions, RealmScope, ServerFiles, ServerFilesError, Surroundings};
+use meerkat::skills::{Roots, Trust};
+use meerkat::{Backend, RealmOptions, RealmOrigin, RealmScope, ServerFiles, ServerFilesError, SystemDirs};
 use meerkat_mcp_server::http::{Listen, ListenError, TokenOptions};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
@@ -77,26 +77,26 @@ impl Args {
             file: self.token_file.clone(),
             value,
             // A new, unnamed realm is never opened again, so its token need not be stored.
-            realm_dir: realm.dir().filter(|_| realm.origin != Origin::Generated),
+            realm_dir: realm.dir().filter(|_| realm.origin != RealmOrigin::Generated),
         };
         let (hosts, origins) = (self.allow_host.clone(), self.allow_origin.clone());
         Ok(Some(Listen { address, token: options.resolve()?, hosts, origins }))
     }
 
     /// Returns the directories to search for skills.
-    pub(crate) fn skill_roots(&self, surroundings: Surroundings) -> Result<Roots, ServerFilesError> {
+    pub(crate) fn skill_roots(&self, surroundings: SystemDirs) -> Result<Roots, ServerFilesError> {
         let project = self.context_root.clone();
         let home = self.user_config_root.clone().or(surroundings.home);
-        let files = ServerFiles::of(project.as_deref(), home.as_deref());
-        let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
-        let trusted = files.trusted_folders()?;
+        let files = ServerFiles::for_dirs(project.as_deref(), home.as_deref());
+        let trust = if files.trusts_dir()? { Trust::Trusted } else { Trust::Untrusted };
+        let trusted = files.trusted_dirs()?;
         let extra = self.skill_dir.clone();
         let roots = Roots { extra, project, home, trust, trusted, ..Roots::default() };
         Ok(roots.in_directory(surroundings.current_dir))
     }
 
     /// Returns the project directory and the user's config directory, if given.
-    pub(crate) fn folders(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+    pub(crate) fn dirs(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         (self.context_root.clone(), self.user_config_root.clone())
     }
 

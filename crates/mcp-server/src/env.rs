@@ -12,10 +12,10 @@
 
 use std::path::PathBuf;
 
-use meerkat::{Redactor, ServerSurroundings, Surroundings, ToolboxOptions};
+use meerkat::{Redactor, ServerEnvironment, SystemDirs, ToolboxOptions};
 use meerkat_telemetry::Settings;
 
-pub(crate) fn surroundings() -> Surroundings {
+pub(crate) fn surroundings() -> SystemDirs {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data_home = if cfg!(windows) {
         set("APPDATA")
@@ -24,7 +24,7 @@ pub(crate) fn surroundings() -> Surroundings {
     } else {
         set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")))
     };
-    Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
+    SystemDirs { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
 /// Returns the user's home directory.
@@ -43,8 +43,8 @@ pub(crate) fn servers(
     project: Option<PathBuf>,
     home: Option<PathBuf>,
     redactor: &Redactor,
-) -> ServerSurroundings {
-    ServerSurroundings {
+) -> ServerEnvironment {
+    ServerEnvironment {
         project,
         home: home.or_else(self::home),
         environment: std::env::vars_os()
@@ -61,11 +61,11 @@ pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions
     ToolboxOptions {
         workspace: server_env.project.or_else(|| surroundings().current_dir),
         home: server_env.home,
-        temporary: std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map(PathBuf::from),
-        private: vec![realms],
+        temp_dir: std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from),
+        hidden_dirs: vec![realms],
         environment: server_env.environment,
         supervisor: server_env.program,
-        zone: meerkat::TimeZone::system,
+        time_zone: meerkat::TimeZone::system,
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions
 pub(crate) fn secrets() -> Redactor {
     let redactor = Redactor::default();
     let server_env = servers(None, None, &redactor);
-    server_env.environment.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+    server_env.environment.iter().for_each(|(name, value)| redactor.add_named(name, value));
     redactor
 }
 

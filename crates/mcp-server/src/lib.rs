@@ -5,16 +5,18 @@
 //! [`http`]. The protocol itself is implemented in [`layer`].
 
 pub mod http;
-pub mod layer;
 pub mod lifetime;
-mod product;
+pub mod protocol;
+mod realm;
 mod server;
 mod signals;
 mod skills;
 mod stdio;
 
-pub use product::{Host, Product, UnknownTool, handle_tools_call, handle_tools_call_with, tools_list};
+pub use realm::{
+    LazyRuntime, RealmService, UnknownTool, handle_tools_call, handle_tools_call_with, tools_list,
+};
 pub use server::Server;
-pub use signals::terminated;
+pub use signals::shutdown_signal;
 pub use skills::serve_skills;
 pub use stdio::Stdio;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use meerkat::{Redactor, escape_text};
-use meerkat_mcp_server::lifetime::LAST_LINES;
+use meerkat_mcp_server::lifetime::LOG_FLUSH_TIMEOUT;
 
 /// Maximum number of queued lines; more lines are dropped until the reader catches up.
 const MAX_QUEUED: usize = 4096;
@@ -44,7 +44,7 @@ impl Log {
     pub(crate) fn finish(&self) {
         let (mark, done) = sync_channel(1);
         if self.entries.try_send(Entry::Mark(mark)).is_ok() {
-            let _ = done.recv_timeout(LAST_LINES);
+            let _ = done.recv_timeout(LOG_FLUSH_TIMEOUT);
         }
     }
 }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use meerkat::{
-    ConfigAccess, HookFiles, McpServers, McpServersOptions, Notify, RealmOptions, Redactor, RuntimeOptions,
-    Skills, SkillsOptions, Unnamed,
+    ConfigAccess, DefaultRealm, HookFiles, McpServers, McpServersOptions, NoticeSink, RealmOptions, Redactor,
+    RuntimeOptions, Skills, SkillsOptions,
 };
 use meerkat_mcp_server::http::ClientToken;
-use meerkat_mcp_server::lifetime::{LAST_THREADS, LAST_TRACES};
-use meerkat_mcp_server::{Host, Server, Stdio, terminated};
+use meerkat_mcp_server::lifetime::{THREAD_TIMEOUT, TRACE_FLUSH_TIMEOUT};
+use meerkat_mcp_server::{LazyRuntime, Server, Stdio, shutdown_signal};
 
 use meerkat_telemetry::{LineSink, Settings, Telemetry, TelemetryOptions};
 
@@ -41,28 +41,28 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
     let skill_roots = args.skill_roots(env::surroundings())?;
-    let (project, home) = args.folders();
+    let (project, home) = args.dirs();
     let scope = args.scope();
-    let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat-mcp")?;
+    let options = scope.options(DefaultRealm::Isolated, &env::surroundings(), "rkat-mcp")?;
     let listen = args.listen(env::token(), &options)?;
     let token = listen.as_ref().map(|listen| listen.token.clone());
-    token.iter().filter_map(ClientToken::secret).for_each(|secret| redactor.learn(secret));
+    token.iter().filter_map(ClientToken::secret).for_each(|secret| redactor.add(secret));
     let config_access = token.as_ref().map_or(ConfigAccess::Client, ClientToken::access);
     let greeting = greeting(&options);
     let tools = env::tools(project.clone(), options.state_root.clone());
     let log = Log::start(redactor.clone());
     let telemetry = telemetry(&log, redactor);
     let (warnings, runs) = (log.clone(), log.clone());
-    let hook_files = HookFiles::of(project.as_deref(), home.clone().or_else(env::home).as_deref());
-    let hook_files = Arc::new(hook_files.below(env::home().as_deref()).telling(notify(log.clone())));
+    let hook_files = HookFiles::for_dirs(project.as_deref(), home.clone().or_else(env::home).as_deref());
+    let hook_files = Arc::new(hook_files.below(env::home().as_deref()).with_notices(notify(log.clone())));
     let servers = McpServers::new(McpServersOptions {
         notify: Some(notify(log.clone())),
-        ..McpServersOptions::of(env::servers(project, home, redactor))
+        ..McpServersOptions::for_environment(env::servers(project, home, redactor))
     });
     let instance = scope.instance;
     let shared_redactor = redactor.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
-    let skills = Skills::new(SkillsOptions::of(skill_roots));
+    let skills = Skills::new(SkillsOptions::from_roots(skill_roots));
     let agent_skills = skills.clone();
     let runtime_options = move || RuntimeOptions {
         skills: Some(agent_skills.clone()),
@@ -75,7 +75,7 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
         config_access,
         ..RuntimeOptions::default()
     };
-    let host = Host::on_realm(options, runtime_options, move |warning| {
+    let host = LazyRuntime::on_realm(options, runtime_options, move |warning| {
         warnings.line(&format!("warning: {warning}"))
     });
     let server = Server::with_skills(host, &skills, move |line| runs.line(line));
@@ -98,8 +98,8 @@ fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
         }
     });
     // The reader thread may block forever; it holds nothing that must be saved.
-    runtime.shutdown_timeout(LAST_THREADS);
-    if let Some(lost) = telemetry.finish(LAST_TRACES) {
+    runtime.shutdown_timeout(THREAD_TIMEOUT);
+    if let Some(lost) = telemetry.finish(TRACE_FLUSH_TIMEOUT) {
         log.line(&format!("warning: {lost}"));
     }
     log.finish();
@@ -117,7 +117,7 @@ fn telemetry(log: &Log, redactor: &Redactor) -> Telemetry {
 }
 
 /// Returns a sink that logs notices about MCP and hook config files.
-fn notify(log: Log) -> Notify {
+fn notify(log: Log) -> NoticeSink {
     Arc::new(move |line: &str| log.line(line))
 }
 
@@ -127,9 +127,9 @@ fn greeting(options: &RealmOptions) -> String {
 }
 
 async fn over_stdio(server: &Server, greeting: &str) -> Result<(), Failure> {
-    let (terminated, orphaned) = (terminated(), parent::gone());
+    let (terminated, orphaned) = (shutdown_signal(), parent::parent_exited());
     log::write(greeting);
-    let stdio = Stdio::of_process()?;
+    let stdio = Stdio::from_process()?;
     tokio::select! {
         () = server.serve(stdio) => {}
         () = terminated => server.shutdown().await,

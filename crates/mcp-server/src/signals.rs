@@ -4,7 +4,7 @@
 ///
 /// Call this inside a tokio runtime, before announcing that the server is ready.
 #[cfg(unix)]
-pub fn terminated() -> impl Future<Output = ()> {
+pub fn shutdown_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
     /// Waits for a signal; never completes if its listener could not be installed.
@@ -29,6 +29,6 @@ pub fn terminated() -> impl Future<Output = ()> {
 
 /// Completes when the process is asked to shut down.
 #[cfg(not(unix))]
-pub async fn terminated() {
+pub async fn shutdown_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use meerkat_core::{BoxFuture, Invocation, Tool, ToolCall, ToolOutput, ToolSource as _};
 use meerkat_mcp::config::{Endpoint, ServerConfig};
 use meerkat_mcp::{
-    Change, Host, Login, LoginOptions, LoginState, Question, RegisteredClient, ServerSet, ServerState,
-    ServerView, SetOptions, Tokens,
+    ClientFeature, ClientFeatures, Login, LoginOptions, LoginState, RegisteredClient, ServerChange,
+    ServerSet, ServerSetOptions, ServerState, ServerView, TokenStore,
 };
 use serde_json::{Map, Value, json};
 
@@ -59,10 +59,10 @@ impl Client {
         let version = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").unwrap_or_default();
         let era = if version.as_str() >= "2026-07-28" { "modern" } else { "legacy" };
         let tokens = Arc::new(Memory::default());
-        let options = SetOptions {
+        let options = ServerSetOptions {
             host: Some(Arc::new(User)),
-            tokens: Some(Arc::clone(&tokens) as Arc<dyn Tokens>),
-            ..SetOptions::default()
+            tokens: Some(Arc::clone(&tokens) as Arc<dyn TokenStore>),
+            ..ServerSetOptions::default()
         };
         let set = ServerSet::new(options);
         set.add(ServerConfig::from_json(
@@ -123,11 +123,11 @@ impl Client {
             challenge: view.challenge.clone().filter(|challenge| !challenge.is_empty()),
             ..LoginOptions::default()
         };
-        let tokens = Arc::clone(&self.tokens) as Arc<dyn Tokens>;
+        let tokens = Arc::clone(&self.tokens) as Arc<dyn TokenStore>;
         let login = Login::begin(NAME, &self.endpoint, options, tokens).await.map_err(error_chain)?;
         let sent_to = follow(login.address()).await?;
         login.finish(&sent_to).await.map_err(error_chain)?;
-        self.set.stage(Change::Reload(None));
+        self.set.stage(ServerChange::Reload(None));
         self.set.apply();
         Ok(())
     }
@@ -255,21 +255,21 @@ fn example(schema: &Value) -> Value {
 /// A user who accepts every form unchanged.
 struct User;
 
-impl Host for User {
-    fn answers(&self) -> Vec<Question> {
-        vec![Question::Elicitation, Question::Sampling, Question::Roots]
+impl ClientFeatures for User {
+    fn supported(&self) -> Vec<ClientFeature> {
+        vec![ClientFeature::Elicitation, ClientFeature::Sampling, ClientFeature::Roots]
     }
 
-    fn answer(&self, _: &str, question: Question, params: Value) -> BoxFuture<'_, Option<Value>> {
+    fn handle(&self, _: &str, question: ClientFeature, params: Value) -> BoxFuture<'_, Option<Value>> {
         Box::pin(async move {
             Some(match question {
-                Question::Elicitation => {
+                ClientFeature::Elicitation => {
                     json!({ "action": "accept", "content": defaults(&params["requestedSchema"]) })
                 }
-                Question::Sampling => json!({
+                ClientFeature::Sampling => json!({
                     "role": "assistant", "model": "none", "content": { "type": "text", "text": "yes" },
                 }),
-                Question::Roots => json!({ "roots": [{ "uri": "file:///tmp" }] }),
+                ClientFeature::Roots => json!({ "roots": [{ "uri": "file:///tmp" }] }),
             })
         })
     }
@@ -309,7 +309,7 @@ impl Memory {
     }
 }
 
-impl Tokens for Memory {
+impl TokenStore for Memory {
     fn load(&self, server: &str) -> BoxFuture<'_, io::Result<Option<String>>> {
         self.with(|texts| texts.get(server).cloned())
     }

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use meerkat_mcp::config::ServerConfig;
-use meerkat_mcp::{Launcher, ServerSet, SetOptions, supervise};
+use meerkat_mcp::{Launcher, ServerSet, ServerSetOptions, supervise};
 use serde_json::{Value, json};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -40,7 +40,7 @@ fn host(ending: &str, marker: &str) -> Outcome {
         let entry =
             json!({ "name": "forks", "command": program, "args": ["forks", marker], "era": "legacy" });
         let launcher = Launcher { supervisor: Some(program.clone()), ..Launcher::default() };
-        let set = ServerSet::new(SetOptions { launcher, ..SetOptions::default() });
+        let set = ServerSet::new(ServerSetOptions { launcher, ..ServerSetOptions::default() });
         set.add(ServerConfig::from_json(&entry)?);
         set.wait_until_ready(Duration::from_secs(20)).await;
         write_message(&json!({ "tools": set.views()[0].tools.len() }))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use meerkat_core::{Invocation, ToolCall, ToolSource as _};
 use meerkat_mcp::config::{Scope, ServerFile, load_servers};
-use meerkat_mcp::{Launcher, ServerSet, SetOptions, supervise};
+use meerkat_mcp::{Launcher, ServerSet, ServerSetOptions, supervise};
 use serde_json::{Value, json};
 
 const ID: &str = "0190b6a0-0000-7000-8000-000000000000";
@@ -42,9 +42,9 @@ async fn use_servers(arguments: Vec<String>) -> Result<Value, Box<dyn Error>> {
     let launcher = Launcher {
         environment: std::env::vars().collect(),
         supervisor: Some(std::env::current_exe()?),
-        folder: None,
+        dir: None,
     };
-    let set = ServerSet::new(SetOptions { launcher, ..SetOptions::default() });
+    let set = ServerSet::new(ServerSetOptions { launcher, ..ServerSetOptions::default() });
     let text = std::fs::read_to_string(file)?;
     let loaded = load_servers(&[ServerFile { scope: Scope::User, label: file.clone(), text }]);
     for server in &loaded.servers {

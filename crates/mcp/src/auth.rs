@@ -16,10 +16,10 @@ use rmcp::transport::auth::{
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 
 use crate::config::Endpoint;
-use crate::server::Shared;
+use crate::server::SharedServer;
 
 use tokens::Store;
-pub use tokens::{TokenLock, Tokens, token_key};
+pub use tokens::{TokenLock, TokenStore, token_key};
 
 /// Client name shown to users when they authorize it.
 const CLIENT_NAME: &str = "Meerkat";
@@ -81,7 +81,7 @@ impl Login {
         server: &str,
         endpoint: &Endpoint,
         options: LoginOptions,
-        tokens: Arc<dyn Tokens>,
+        tokens: Arc<dyn TokenStore>,
     ) -> Result<Self, LoginError> {
         let failed = |source| LoginError { server: server.to_owned(), source };
         let session = begin(server, endpoint, options, tokens).await.map_err(failed)?;
@@ -116,7 +116,7 @@ async fn begin(
     server: &str,
     endpoint: &Endpoint,
     options: LoginOptions,
-    tokens: Arc<dyn Tokens>,
+    tokens: Arc<dyn TokenStore>,
 ) -> Result<AuthorizationSession, AuthError> {
     let mut store = Store { key: token_key(server, &endpoint.url), tokens, secret: None, renewed: None };
     let scopes = wider_scopes(&store, endpoint, &options).await?;
@@ -201,15 +201,15 @@ async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
 
 /// Restores the tokens of a server; `None`, without sending a request, if none are stored.
 pub(crate) async fn restore(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedServer>,
     endpoint: &Endpoint,
-    tokens: &Arc<dyn Tokens>,
+    tokens: &Arc<dyn TokenStore>,
 ) -> Result<Option<AuthorizationManager>, AuthError> {
     let key = token_key(&shared.config.name, &endpoint.url);
     let has_header = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
     let renewed = Some(Arc::clone(shared));
     let mut store = Store { key, tokens: Arc::clone(tokens), secret: None, renewed };
-    let Some(stored) = store.kept().await?.filter(|_| !has_header) else { return Ok(None) };
+    let Some(stored) = store.load_login().await?.filter(|_| !has_header) else { return Ok(None) };
     store.secret.clone_from(&stored.client_secret);
     let mut manager = manager(&endpoint.url).await?;
     manager.set_credential_store(store);

@@ -15,14 +15,14 @@ use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHt
 
 use tokio::time::timeout;
 
+use crate::client_features::Handler;
 use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 use crate::era::{Era, EraCache};
-use crate::host::Handler;
 use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
 use crate::remote::{self, HttpClient, LegacySse, RemoteError, SseError};
 
 /// An open connection.
-pub(crate) struct Connected {
+pub(crate) struct Connection {
     pub(crate) service: RunningService<RoleClient, Handler>,
     pub(crate) era: Era,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Connector<'a> {
 
 impl Connector<'_> {
     /// Opens the connection.
-    pub(crate) async fn connect(self) -> Result<Connected, ConnectError> {
+    pub(crate) async fn connect(self) -> Result<Connection, ConnectError> {
         let chosen = match self.config.era {
             EraChoice::Auto => None,
             EraChoice::Legacy => Some(Era::Legacy),
@@ -94,7 +94,7 @@ impl Connector<'_> {
         };
         let known = if chosen.is_none() { self.eras.get(self.config).await } else { None };
         let learned = match known {
-            Some(era) => self.open_as_learnt(era).await,
+            Some(era) => self.connect_with_cached_era(era).await,
             None => None,
         };
         let connected = match learned {
@@ -117,7 +117,7 @@ impl Connector<'_> {
 
     /// Opens the connection in the era that the server used before; `None` if the server no longer supports it. A
     /// command may have been replaced, so any failure, even silence, may mean this.
-    async fn open_as_learnt(&self, era: Era) -> Option<Result<Connected, ConnectError>> {
+    async fn connect_with_cached_era(&self, era: Era) -> Option<Result<Connection, ConnectError>> {
         let opening = self.open(Some(era));
         if let TransportConfig::Stdio { .. } = &self.config.transport {
             return match timeout(self.config.connect_timeout / 2, opening).await {
@@ -131,7 +131,7 @@ impl Connector<'_> {
         }
     }
 
-    async fn open(&self, known: Option<Era>) -> Result<Connected, ConnectError> {
+    async fn open(&self, known: Option<Era>) -> Result<Connection, ConnectError> {
         match &self.config.transport {
             TransportConfig::Stdio { .. } => self.over_stdio(known).await,
             TransportConfig::Http(endpoint) => self.over_http(endpoint, known).await,
@@ -144,7 +144,7 @@ impl Connector<'_> {
         }
     }
 
-    async fn over_stdio(&self, known: Option<Era>) -> Result<Connected, ConnectError> {
+    async fn over_stdio(&self, known: Option<Era>) -> Result<Connection, ConnectError> {
         let first = match known {
             Some(era) => return self.handshake(self.start()?, mode(era)).await,
             None => self.handshake(self.start()?, auto()).await,
@@ -180,14 +180,14 @@ impl Connector<'_> {
         Ok(if probing { child } else { child.without_deadline() })
     }
 
-    async fn over_http(&self, endpoint: &Endpoint, known: Option<Era>) -> Result<Connected, ConnectError> {
+    async fn over_http(&self, endpoint: &Endpoint, known: Option<Era>) -> Result<Connection, ConnectError> {
         match &self.authorized {
             None => self.over_client(remote::http_client()?, endpoint, known).await,
             Some(client) => self.over_client(client.clone(), endpoint, known).await,
         }
     }
 
-    async fn over_sse(&self, endpoint: &Endpoint) -> Result<Connected, ConnectError> {
+    async fn over_sse(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
         let transport = LegacySse::connect(endpoint).await?;
         self.handshake(transport, ClientLifecycleMode::Initialize).await
     }
@@ -197,7 +197,7 @@ impl Connector<'_> {
         client: C,
         endpoint: &Endpoint,
         known: Option<Era>,
-    ) -> Result<Connected, ConnectError>
+    ) -> Result<Connection, ConnectError>
     where
         C: StreamableHttpClient + Clone + Send + Sync + 'static,
     {
@@ -215,7 +215,7 @@ impl Connector<'_> {
         &self,
         transport: T,
         mode: ClientLifecycleMode,
-    ) -> Result<Connected, ConnectError>
+    ) -> Result<Connection, ConnectError>
     where
         T: rmcp::transport::IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
@@ -223,7 +223,7 @@ impl Connector<'_> {
         let service = Box::pin(serve_client_with_lifecycle(self.handler.clone(), transport, mode)).await?;
         let version = service.peer().peer_info().map(|info| info.protocol_version.clone());
         let modern = version.is_some_and(|version| !version.has_initialize());
-        Ok(Connected { service, era: if modern { Era::Modern } else { Era::Legacy } })
+        Ok(Connection { service, era: if modern { Era::Modern } else { Era::Legacy } })
     }
 }
 

@@ -7,32 +7,32 @@
 //! values and ports.
 
 mod auth;
+mod client_features;
 pub mod config;
 mod connect;
 mod decode;
 mod era;
-mod extras;
-mod host;
 mod login_listener;
 mod names;
 mod process;
 mod remote;
+mod resource_tools;
 mod search;
 mod server;
 mod set;
 mod trust;
 mod wire;
 
-pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, Tokens, token_key};
+pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, TokenStore, token_key};
+pub use client_features::{ClientFeature, ClientFeatures};
 pub use era::{Era, HandshakeMemory};
-pub use host::{Host, Question};
 pub use login_listener::LoginListener;
 pub use meerkat_process::supervise;
 pub use process::{Launcher, SpawnError};
-pub use search::{LoadedTools, SchemaCost, SearchedTools};
+pub use search::{LoadedTools, SchemaCost, SearchableTools};
 pub use server::{LoginState, ServerState, ServerView, ToolName};
-pub use set::{Change, Notify, RequiredError, ServerSet, SessionServers, SetOptions};
-pub use trust::{TrustBook, TrustError};
+pub use set::{NoticeSink, RequiredError, ServerChange, ServerSet, ServerSetOptions, SessionServers};
+pub use trust::{TrustError, TrustStore};
 
 /// Formats an error with all its causes on one line.
 fn causes(error: &dyn std::error::Error) -> String {

@@ -15,13 +15,13 @@ const HASH: usize = 8;
 pub(crate) fn exposed_name(server: &str, tool: &str) -> String {
     let joined = format!("{server}__{tool}");
     let is_plain = joined.len() <= MAX
-        && joined.chars().all(is_taken_by_all)
+        && joined.chars().all(is_portable)
         && joined.split_once("__") == Some((server, tool))
         && !ends_with_hash(&joined);
     if is_plain { joined } else { hashed_name(server, tool) }
 }
 
-fn is_taken_by_all(c: char) -> bool {
+fn is_portable(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
@@ -33,7 +33,7 @@ fn ends_with_hash(name: &str) -> bool {
 fn hashed_name(server: &str, tool: &str) -> String {
     let digest = Sha256::digest(format!("{server}\0{tool}"));
     let hash: String = digest.iter().take(HASH / 2).map(|byte| format!("{byte:02x}")).collect();
-    let clean = |c: char| if is_taken_by_all(c) { c } else { '_' };
+    let clean = |c: char| if is_portable(c) { c } else { '_' };
     let start: String = format!("{server}__{tool}").chars().map(clean).take(MAX - HASH - 1).collect();
     format!("{start}_{hash}")
 }

@@ -15,7 +15,7 @@ const MAX_WINDOW_PERCENT: usize = 10;
 const MAX_RESULTS: usize = 20;
 
 /// A source whose tools are all exposed, or searched and loaded if their schemas are too large.
-pub struct SearchedTools {
+pub struct SearchableTools {
     source: Arc<dyn ToolSource>,
     window: usize,
     loaded: LoadedTools,
@@ -40,7 +40,7 @@ pub struct SchemaCost {
     pub offered: usize,
 }
 
-impl SearchedTools {
+impl SearchableTools {
     /// Wraps a source for a model with a context window of `window` tokens.
     #[must_use]
     pub fn new(source: Arc<dyn ToolSource>, window: usize) -> Self {
@@ -68,9 +68,9 @@ fn cost(tools: &[Arc<dyn Tool>]) -> usize {
     tools.iter().map(weigh).sum::<usize>() / 4
 }
 
-impl ToolSource for SearchedTools {
-    fn settle(&self) -> Vec<ToolConfigChange> {
-        self.source.settle()
+impl ToolSource for SearchableTools {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
+        self.source.apply_changes()
     }
 
     fn notice(&self) -> Option<String> {

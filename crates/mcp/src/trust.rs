@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Files that the user has trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TrustBook {
+pub struct TrustStore {
     /// Digest of each file, by path.
     files: BTreeMap<String, String>,
 }
@@ -20,7 +20,7 @@ pub struct TrustBook {
 #[error("cannot read the trust file; delete it to start over")]
 pub struct TrustError;
 
-impl TrustBook {
+impl TrustStore {
     /// Parses a trust file. An empty text has no entries.
     ///
     /// # Errors
@@ -75,13 +75,13 @@ fn digest(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TrustBook, TrustError};
+    use super::{TrustError, TrustStore};
 
     #[test]
     fn trust_covers_one_path_and_content() {
-        let mut store = TrustBook::parse("").unwrap();
+        let mut store = TrustStore::parse("").unwrap();
         store.trust("/a/.rkat/mcp.toml", "one");
-        let mut store = TrustBook::parse(&store.to_text()).unwrap();
+        let mut store = TrustStore::parse(&store.to_text()).unwrap();
         let trusted = [
             store.trusts("/a/.rkat/mcp.toml", "one"),
             store.trusts("/a/.rkat/mcp.toml", "two"),
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn invalid_trust_file_is_an_error() {
         for text in ["{", "[]", "{\"files\":{\"/a\":1}}"] {
-            assert_eq!(TrustBook::parse(text), Err(TrustError), "{text}");
+            assert_eq!(TrustStore::parse(text), Err(TrustError), "{text}");
         }
     }
 }

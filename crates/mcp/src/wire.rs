@@ -40,7 +40,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Creates one without a deadline for `server/discover`.
-    pub(crate) fn patient() -> Self {
+    pub(crate) fn without_deadline() -> Self {
         Self { patient: true, ..Self::default() }
     }
 

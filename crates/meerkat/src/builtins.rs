@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meerkat_core::{BlobId, BoxFuture, Cut, ModelInfo, Redactor, SessionId, ToolSource};
 use meerkat_store::{Blob, Change, Guard, Store, Transaction};
-use meerkat_tools::{Shelf, ShelfError, StoredBlob, Wanted};
+use meerkat_tools::{StorageError, StoredBlob, ToolSelection, ToolStorage};
 
 use crate::config::Config;
 use crate::images;
@@ -24,7 +24,7 @@ impl Shared {
             return Vec::new();
         }
         let shell = settings.shell.unwrap_or(config.tools.shell_enabled);
-        let selection = Wanted {
+        let selection = ToolSelection {
             images: model.profile.image_tool_results,
             files: settings.files.unwrap_or_default(),
             shell: shell.then(|| config.shell.options(settings.shell_timeout_secs)),
@@ -36,31 +36,31 @@ impl Shared {
 }
 
 /// The realm's store, as storage for tools.
-pub(crate) struct StoreShelf {
+pub(crate) struct RealmToolStorage {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
 }
 
-fn failed(error: meerkat_store::Error) -> ShelfError {
-    ShelfError(Box::new(error))
+fn failed(error: meerkat_store::Error) -> StorageError {
+    StorageError(Box::new(error))
 }
 
-impl StoreShelf {
-    async fn change(&self, change: Change) -> Result<(), ShelfError> {
+impl RealmToolStorage {
+    async fn change(&self, change: Change) -> Result<(), StorageError> {
         let transaction = Transaction { guards: Vec::new(), changes: vec![change] };
         self.store.commit(transaction).await.map(drop).map_err(failed)
     }
 }
 
-impl Shelf for StoreShelf {
-    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+impl ToolStorage for RealmToolStorage {
+    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, StorageError>> {
         Box::pin(async move {
             let blob = self.store.blob(id).await.map_err(failed)?;
             Ok(blob.map(|blob| StoredBlob { media_type: blob.media_type, data: blob.data }))
         })
     }
 
-    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
+    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, StorageError>> {
         Box::pin(async move {
             let blob = Blob::new(&blob.media_type, self.redactor.redact_bytes(&blob.data, Cut::None));
             let id = blob.id.clone();
@@ -68,7 +68,7 @@ impl Shelf for StoreShelf {
         })
     }
 
-    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, StorageError>> {
         Box::pin(async move { self.store.tasks(session).await.map_err(failed) })
     }
 
@@ -78,7 +78,7 @@ impl Shelf for StoreShelf {
         id: String,
         task: Vec<u8>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+    ) -> BoxFuture<'_, Result<bool, StorageError>> {
         Box::pin(async move {
             let guards = vec![Guard::TasksBelow { session, limit }];
             let changes = vec![Change::PutTask { session, id, task }];
@@ -95,7 +95,7 @@ impl Shelf for StoreShelf {
         session: SessionId,
         id: String,
         task: Vec<u8>,
-    ) -> BoxFuture<'_, Result<(), ShelfError>> {
+    ) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move { self.change(Change::PutTask { session, id, task }).await })
     }
 }

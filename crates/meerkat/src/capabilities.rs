@@ -11,7 +11,7 @@ use crate::features;
 #[must_use]
 pub fn capabilities(config: &Config, backend: Backend) -> CapabilityReport {
     let entry = |declaration: Declaration| {
-        let mut status = declaration.status(|key| config.gate(key));
+        let mut status = declaration.status(|key| config.is_enabled(key));
         if backend == Backend::Memory
             && status == CapabilityStatus::Available
             && declaration.id == CapabilityId::SessionStore

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use meerkat_contracts::{ErrorBody, ImageEnd};
-use meerkat_core::run::{Failure, OpeningError};
+use meerkat_core::run::{Failure, InputError};
 use meerkat_core::{BlobId, ErrorKind, IdError, ModelError, SchemaError, SessionId, TerminalCause};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub enum Error {
     Id(#[from] IdError),
     /// The input does not match the session's state.
     #[error(transparent)]
-    Opening(#[from] OpeningError),
+    InvalidInput(#[from] InputError),
     /// The output schema is malformed.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// The run was rejected before it started; nothing was stored.
     #[error("{}", .0.message)]
-    Refused(Failure),
+    Rejected(Failure),
     /// A feature is not in this build.
     #[error("{what} is not available in this build (feature `{feature}`)")]
     NotCompiled {
@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// The session is not loaded in this process.
     #[error("session `{0}` is not loaded in this process; resume it first")]
-    NotLive(SessionId),
+    SessionNotLoaded(SessionId),
     /// The session has no such MCP server.
     #[error("the session has no MCP server named `{name}`{}", known_names(known))]
     UnknownServer {
@@ -158,7 +158,7 @@ pub enum Error {
     ServerFiles(#[from] crate::servers::ServerFilesError),
     /// An error related to a session of the request.
     #[error("{source}")]
-    OfSession {
+    InSession {
         /// The session's id.
         id: SessionId,
         /// The session with its realm.
@@ -205,7 +205,7 @@ pub enum Error {
     },
     /// The request was cancelled before anything was durable.
     #[error("the request was cancelled")]
-    Abandoned,
+    RequestCancelled,
     /// The run failed.
     #[error("{}", failure.message)]
     Failed {
@@ -215,14 +215,14 @@ pub enum Error {
         failure: Failure,
     },
     /// The run was interrupted.
-    #[error("the run was interrupted; {}", session.prospect())]
+    #[error("the run was interrupted; {}", session.resume_note())]
     Cancelled {
         /// The session, which can be resumed.
         session: SessionRef,
     },
     /// The store failed during the run.
     #[error("cannot store the run: {source}")]
-    Unstored {
+    NotPersisted {
         /// The session, which can be resumed.
         session: SessionRef,
         /// The store's error.
@@ -230,7 +230,7 @@ pub enum Error {
     },
     /// The run crashed because of a bug in Meerkat, a model, or a listener.
     #[error("internal error: the run crashed: {source}")]
-    BrokenOff {
+    RunCrashed {
         /// The session, which can be resumed.
         session: SessionRef,
         /// The error of the run's task.
@@ -294,9 +294,9 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Store(error) | Self::Unstored { source: error, .. } => error.kind(),
+            Self::Store(error) | Self::NotPersisted { source: error, .. } => error.kind(),
             Self::Id(_)
-            | Self::Opening(_)
+            | Self::InvalidInput(_)
             | Self::Schema(_)
             | Self::SchemaRules(_)
             | Self::Arguments(_)
@@ -313,13 +313,13 @@ impl Error {
             #[cfg(feature = "mcp")]
             Self::ServerFiles(_) | Self::HookFiles(_) => ErrorKind::InvalidParams,
             #[cfg(feature = "registry")]
-            Self::Registry(error) => crate::registry::kind(error),
+            Self::Registry(error) => crate::realm_registry::kind(error),
             #[cfg(feature = "registry")]
-            Self::Function { source, .. } => crate::registry::bus_kind(source),
+            Self::Function { source, .. } => crate::realm_registry::bus_kind(source),
             #[cfg(feature = "registry")]
             Self::Hub(_) => ErrorKind::InvalidParams,
-            Self::NotLive(_) => ErrorKind::SessionNotRunning,
-            Self::OfSession { source, .. } => source.kind(),
+            Self::SessionNotLoaded(_) => ErrorKind::SessionNotRunning,
+            Self::InSession { source, .. } => source.kind(),
             Self::Skill { kind, .. } => *kind,
             Self::Disabled { .. }
             | Self::HubRunning { .. }
@@ -329,11 +329,11 @@ impl Error {
             | Self::TokenNeeded { .. }
             | Self::RequiredServer { .. } => ErrorKind::CapabilityUnavailable,
             Self::Model { .. } | Self::Image { .. } => ErrorKind::ProviderError,
-            Self::Failed { failure, .. } | Self::Refused(failure) => failure_kind(failure),
+            Self::Failed { failure, .. } | Self::Rejected(failure) => failure_kind(failure),
             Self::NoStructuredOutput(_) => ErrorKind::AgentError,
-            Self::Cancelled { .. } | Self::Abandoned => ErrorKind::RequestCancelled,
+            Self::Cancelled { .. } | Self::RequestCancelled => ErrorKind::RequestCancelled,
             Self::Record { .. } => ErrorKind::StoreError,
-            Self::BrokenOff { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
+            Self::RunCrashed { .. } | Self::Encode(_) | Self::Internal(_) => ErrorKind::Internal,
         }
     }
 
@@ -347,12 +347,12 @@ impl Error {
                 data["terminal_cause_kind"] = json!(failure.cause);
                 Some(data)
             }
-            Self::Refused(failure) => {
+            Self::Rejected(failure) => {
                 Some(json!({ "error_class": failure.class, "terminal_cause_kind": failure.cause }))
             }
             Self::Cancelled { session }
-            | Self::Unstored { session, .. }
-            | Self::BrokenOff { session, .. } => Some(session.data()),
+            | Self::NotPersisted { session, .. }
+            | Self::RunCrashed { session, .. } => Some(session.data()),
             Self::Image { end, source } => Some(json!({
                 "terminal": { "terminal": end },
                 "provider": source.provider,
@@ -373,7 +373,7 @@ impl Error {
             Self::TooManyStreams { limit } | Self::TooManySessions { limit } => {
                 Some(json!({ "type": "limit_reached", "limit": limit }))
             }
-            Self::OfSession { id, reference, source } => {
+            Self::InSession { id, reference, source } => {
                 let mut data = source.data().unwrap_or_else(|| json!({}));
                 if data.get("session_id").is_none() {
                     data["session_id"] = json!(id);
@@ -389,8 +389,8 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(error) | Self::Unstored { source: error, .. } => error.hint(),
-            Self::OfSession { source, .. } => source.hint(),
+            Self::Store(error) | Self::NotPersisted { source: error, .. } => error.hint(),
+            Self::InSession { source, .. } => source.hint(),
             Self::Record { source, .. } if source.is_data() => {
                 Some("a newer version may have written it; `rkat doctor` checks the file".to_owned())
             }
@@ -422,7 +422,7 @@ impl Error {
 
 impl SessionRef {
     /// Returns a note on whether the session can be resumed.
-    const fn prospect(&self) -> &'static str {
+    const fn resume_note(&self) -> &'static str {
         if self.resumable { "the session can be resumed" } else { "the session was archived" }
     }
 

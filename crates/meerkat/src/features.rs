@@ -47,14 +47,15 @@ pub(crate) fn declarations() -> Vec<Declaration> {
 
 /// Returns the ids of capabilities that are compiled in and enabled.
 pub(crate) fn available(config: &Config) -> BTreeSet<String> {
-    let is_on =
-        |declaration: &Declaration| declaration.status(|key| config.gate(key)) == CapabilityStatus::Available;
+    let is_on = |declaration: &Declaration| {
+        declaration.status(|key| config.is_enabled(key)) == CapabilityStatus::Available
+    };
     declarations().iter().filter(|item| is_on(item)).map(|item| item.id.as_str().to_owned()).collect()
 }
 
 /// Returns instructions for enabling each capability, in case it is unavailable.
 #[cfg(feature = "skills")]
-pub(crate) fn gates() -> std::collections::BTreeMap<String, String> {
+pub(crate) fn enable_hints() -> std::collections::BTreeMap<String, String> {
     let gate = |declaration: &Declaration| match declaration.presence {
         Presence::Gated(key) => format!("set `{key}` to `true` in the config"),
         Presence::Absent(feature) => format!("use a build with the cargo feature `{feature}`"),
@@ -66,7 +67,7 @@ pub(crate) fn gates() -> std::collections::BTreeMap<String, String> {
 
 /// The MCP servers of a runtime.
 #[cfg(feature = "mcp")]
-pub(crate) use crate::servers::Attached as Servers;
+pub(crate) use crate::servers::RuntimeServers as Servers;
 
 /// Replacement for builds without the MCP client: no servers.
 #[cfg(not(feature = "mcp"))]
@@ -93,7 +94,7 @@ impl Servers {
 
 /// The registry of a runtime.
 #[cfg(feature = "registry")]
-pub(crate) use crate::registry::Attached as Registered;
+pub(crate) use crate::realm_registry::RuntimeRegistry as Registered;
 
 /// Replacement for builds without the registry: nothing is registered.
 #[cfg(not(feature = "registry"))]
@@ -102,8 +103,8 @@ pub(crate) struct Registered;
 #[cfg(not(feature = "registry"))]
 #[expect(clippy::unused_async, reason = "same signature as in builds with a registry")]
 impl Registered {
-    pub(crate) async fn skills(&self, _: &crate::config::CurrentConfig, _: &crate::Skills) -> Fresh {
-        Fresh::No
+    pub(crate) async fn skills(&self, _: &crate::config::CurrentConfig, _: &crate::Skills) -> Changed {
+        Changed::No
     }
 
     pub(crate) async fn tools(&self, _: &Config) -> Option<Arc<dyn meerkat_core::ToolSource>> {
@@ -121,7 +122,7 @@ pub(crate) struct RunMemory;
 
 #[cfg(not(feature = "memory-store-session"))]
 impl RunMemory {
-    pub(crate) fn of(
+    pub(crate) fn from_config(
         _: &Config,
         _: &crate::session::SessionSettings,
         _: &Arc<dyn meerkat_store::Store>,
@@ -137,7 +138,7 @@ impl RunMemory {
     pub(crate) fn changes(
         &self,
         _: meerkat_core::SessionId,
-        _: &meerkat_core::run::LeftOut,
+        _: &meerkat_core::run::CompactedMessages,
         _: meerkat_core::Timestamp,
     ) -> Option<meerkat_store::Change> {
         None
@@ -146,7 +147,7 @@ impl RunMemory {
 
 /// Whether registered skills changed since the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fresh {
+pub(crate) enum Changed {
     Yes,
     No,
 }
@@ -178,12 +179,12 @@ pub(crate) async fn fetch(
     headers: &[(String, String)],
     limit: usize,
 ) -> Result<Vec<u8>, meerkat_skills::FetchError> {
-    use meerkat_providers::NotFetched;
+    use meerkat_providers::FetchError as HttpError;
     use meerkat_skills::FetchError;
     reach.fetch(url, headers, limit).await.map_err(|error| match error {
-        NotFetched::Unreachable(reason) => FetchError::Unreachable(reason),
-        NotFetched::Status(status) => FetchError::Status(status),
-        NotFetched::TooLong => FetchError::TooLong(limit),
+        HttpError::Unreachable(reason) => FetchError::Unreachable(reason),
+        HttpError::Status(status) => FetchError::Status(status),
+        HttpError::TooLong => FetchError::TooLong(limit),
     })
 }
 
@@ -195,13 +196,13 @@ pub(crate) async fn deliver(
     headers: &[(String, String)],
     body: &[u8],
     limit: usize,
-) -> Result<Vec<u8>, meerkat_core::HookFault> {
-    use meerkat_providers::NotFetched;
+) -> Result<Vec<u8>, meerkat_core::HookFailure> {
+    use meerkat_providers::FetchError;
     reach.send(target, headers, body, limit).await.map_err(|error| {
-        meerkat_core::HookFault::broken(match error {
-            NotFetched::Unreachable(reason) => format!("it cannot be reached: {reason}"),
-            NotFetched::Status(status) => format!("it returned HTTP {status}"),
-            NotFetched::TooLong => format!("its response is longer than {limit} bytes"),
+        meerkat_core::HookFailure::runtime_error(match error {
+            FetchError::Unreachable(reason) => format!("it cannot be reached: {reason}"),
+            FetchError::Status(status) => format!("it returned HTTP {status}"),
+            FetchError::TooLong => format!("its response is longer than {limit} bytes"),
         })
     })
 }
@@ -215,8 +216,8 @@ pub(crate) async fn deliver(
     _: &[(String, String)],
     _: &[u8],
     _: usize,
-) -> Result<Vec<u8>, meerkat_core::HookFault> {
-    Err(meerkat_core::HookFault::broken("this build has no HTTP client"))
+) -> Result<Vec<u8>, meerkat_core::HookFailure> {
+    Err(meerkat_core::HookFailure::runtime_error("this build has no HTTP client"))
 }
 
 /// Replacement for builds without providers: documents cannot be fetched.
@@ -242,7 +243,7 @@ pub(crate) fn schema_warnings(_: Provider, _: &serde_json::Value) -> Vec<meerkat
 }
 
 /// Returns `true` if this build supports image generation with a provider.
-pub(crate) const fn makes_images(provider: Provider) -> bool {
+pub(crate) const fn supports_images(provider: Provider) -> bool {
     match provider {
         Provider::OpenAi => cfg!(feature = "openai"),
         Provider::Gemini => cfg!(feature = "gemini"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::run::{LeftOut, Progress};
+use meerkat_core::run::{CompactedMessages, Progress};
 use meerkat_core::{SessionId, Timestamp, ToolSource};
 use meerkat_memory::{Memory, Scope, memories};
 use meerkat_store::{Change, Store};
@@ -15,7 +15,7 @@ pub(crate) struct RunMemory(Arc<Memory>);
 
 impl RunMemory {
     /// Creates the memory if the session or else the config enables it.
-    pub(crate) fn of(
+    pub(crate) fn from_config(
         config: &Config,
         settings: &SessionSettings,
         store: &Arc<dyn Store>,
@@ -28,7 +28,7 @@ impl RunMemory {
         let enabled = settings.memory.unwrap_or(config.memory.enabled);
         let memory = enabled.then(|| Memory::new(Arc::clone(store), scope))?;
         if progress.compaction.is_some() {
-            memory.awaken();
+            memory.enable();
         }
         Some(Self(Arc::new(memory)))
     }
@@ -39,12 +39,17 @@ impl RunMemory {
     }
 
     /// Returns the change that stores compacted messages as memories, if there are any.
-    pub(crate) fn changes(&self, session: SessionId, compacted: &LeftOut, at: Timestamp) -> Option<Change> {
+    pub(crate) fn changes(
+        &self,
+        session: SessionId,
+        compacted: &CompactedMessages,
+        at: Timestamp,
+    ) -> Option<Change> {
         let memories = memories(compacted.first, &compacted.messages);
         if memories.is_empty() {
             return None;
         }
-        self.0.awaken();
-        Some(Change::Remember { session, memories, at })
+        self.0.enable();
+        Some(Change::IndexMemories { session, memories, at })
     }
 }

@@ -11,8 +11,8 @@ use meerkat_providers::{OFFLINE_MODEL_ID, OfflineModel};
 
 use crate::Error;
 use crate::config::Config;
-use crate::help::Librarian;
-use crate::providers::{Providers, Served, default_model};
+use crate::help::OfflineHelp;
+use crate::providers::{Providers, ResolvedModel, default_model};
 
 /// The models a runtime can use.
 pub(crate) struct Models {
@@ -22,7 +22,7 @@ pub(crate) struct Models {
 
 impl Models {
     pub(crate) fn new(custom: Vec<Arc<dyn Model>>, providers: Providers) -> Self {
-        let built_in: [Arc<dyn Model>; 2] = [Arc::new(OfflineModel::new()), Arc::new(Librarian::new())];
+        let built_in: [Arc<dyn Model>; 2] = [Arc::new(OfflineModel::new()), Arc::new(OfflineHelp::new())];
         let all = built_in.into_iter().chain(custom);
         Self { by_id: all.map(|model| (model.info().id.clone(), model)).collect(), providers }
     }
@@ -38,7 +38,7 @@ impl Models {
         requested: Option<&str>,
         provider: Option<Provider>,
         config: &Config,
-    ) -> Result<Served, Error> {
+    ) -> Result<ResolvedModel, Error> {
         let requested = requested.filter(|model| !model.trim().is_empty());
         let id = match (requested, provider) {
             (Some(id), _) => id.to_owned(),
@@ -55,7 +55,7 @@ impl Models {
                 model: id,
                 reason: format!("it is served by `{}`, not by `{provider}`", model.info().provider),
             }),
-            _ => Ok(Served { model: Arc::clone(model), warning: None }),
+            _ => Ok(ResolvedModel { model: Arc::clone(model), warning: None }),
         }
     }
 }

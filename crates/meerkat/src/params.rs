@@ -36,7 +36,7 @@ pub(crate) fn effective(
 ///
 /// The stored parameters are themselves a patch of the defaults, so `null` is stored. For web search it is stored as
 /// `false`, which means the same and survives any merge.
-pub(crate) fn remember(stored: &mut Map<String, Value>, mut params: Map<String, Value>) {
+pub(crate) fn merge_stored(stored: &mut Map<String, Value>, mut params: Map<String, Value>) {
     for key in SEARCH_KEYS {
         if let Some(value @ Value::Null) = params.get_mut(key) {
             *value = Value::Bool(false);
@@ -47,7 +47,7 @@ pub(crate) fn remember(stored: &mut Map<String, Value>, mut params: Map<String, 
 
 /// Drops parameters stored for another provider, except the web search switch. Another provider may reject them or
 /// interpret them differently.
-pub(crate) fn keep_search_switch(stored: &mut Map<String, Value>) {
+pub(crate) fn retain_search_switch(stored: &mut Map<String, Value>) {
     stored.retain(|key, value| SEARCH_KEYS.contains(&key.as_str()) && value.is_boolean());
 }
 
@@ -86,7 +86,7 @@ fn search(info: &ModelInfo, config: &Config, patch: &mut Map<String, Value>) -> 
 }
 
 /// Returns warnings for the caller's parameters that this model does not support; they are not sent.
-pub(crate) fn left_out(info: &ModelInfo, overrides: Option<&Map<String, Value>>) -> Vec<String> {
+pub(crate) fn unsupported_params(info: &ModelInfo, overrides: Option<&Map<String, Value>>) -> Vec<String> {
     const UNSUPPORTED_BY_OPENAI: [&str; 3] = ["seed", "frequency_penalty", "presence_penalty"];
     let is_unsupported = |key: &str| {
         (key == "temperature" && !info.profile.supports_temperature)
@@ -187,7 +187,7 @@ mod tests {
         let unsupporting = info(Provider::Anthropic, false);
         assert!(effective(&unsupporting, &config, overrides.as_object()).is_empty());
         assert_eq!(
-            left_out(&unsupporting, overrides.as_object()),
+            unsupported_params(&unsupporting, overrides.as_object()),
             ["`m` does not support `web_search`; ignoring it"]
         );
     }
@@ -209,7 +209,7 @@ mod tests {
         let mut stored = Map::new();
         let mut merge = |params: Value| {
             let Value::Object(params) = params else { panic!("{params}") };
-            remember(&mut stored, params);
+            merge_stored(&mut stored, params);
             Value::Object(stored.clone())
         };
         assert_eq!(
@@ -230,7 +230,7 @@ mod tests {
     fn another_provider_keeps_only_the_search_switch() {
         let stored = json!({"web_search": false, "google_search": {}, "thinking_budget": 2048});
         let Value::Object(mut stored) = stored else { panic!("{stored}") };
-        keep_search_switch(&mut stored);
+        retain_search_switch(&mut stored);
         assert_eq!(Value::Object(stored), json!({"web_search": false}));
     }
 
@@ -247,12 +247,12 @@ mod tests {
     #[test]
     fn unsupported_params_are_reported() {
         let overrides = json!({"seed": 1, "presence_penalty": null, "temperature": 0.5, "effort": "low"});
-        let warnings = |provider| left_out(&info(provider, true), overrides.as_object());
+        let warnings = |provider| unsupported_params(&info(provider, true), overrides.as_object());
         let temperature = "`m` does not support `temperature`; ignoring it";
         assert_eq!(warnings(Provider::OpenAi), ["`m` does not support `seed`; ignoring it", temperature]);
         assert_eq!(warnings(Provider::Gemini), [temperature]);
         let mut supporting = info(Provider::SelfHosted, false);
         supporting.profile.supports_temperature = true;
-        assert!(left_out(&supporting, overrides.as_object()).is_empty());
+        assert!(unsupported_params(&supporting, overrides.as_object()).is_empty());
     }
 }

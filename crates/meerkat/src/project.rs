@@ -15,13 +15,13 @@ pub(crate) struct UserDirs<'a> {
 /// `.rkat` or `.git`, or else `dir` itself.
 pub(crate) fn project_root(dir: &Path, user: UserDirs<'_>) -> PathBuf {
     let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    let (home, config_root) = (user.home.map(real), user.config_root.map(real));
+    let (home, config_root) = (user.home.map(resolve_symlinks), user.config_root.map(resolve_symlinks));
     let is_root = |dir: &&Path| {
         let (rkat, git) = (dir.join(".rkat").is_dir(), dir.join(".git").exists());
         if !rkat && !git {
             return false;
         }
-        let real = real(dir);
+        let real = resolve_symlinks(dir);
         let is_above_home = home.as_ref().is_some_and(|home| home.starts_with(&real));
         !is_above_home && (git || config_root.as_ref() != Some(&real))
     };
@@ -36,12 +36,12 @@ pub(crate) fn former_root(dir: &Path) -> &Path {
 
 /// Returns `true` if both paths lead to the same directory or file.
 #[cfg(feature = "mcp")]
-pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
-    real(one) == real(other)
+pub(crate) fn is_same_path(one: &Path, other: &Path) -> bool {
+    resolve_symlinks(one) == resolve_symlinks(other)
 }
 
 /// Returns a path with symlinks resolved, or the path itself if it does not exist.
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub(crate) fn resolve_symlinks(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

@@ -11,7 +11,7 @@ use crate::config::AgentConfig;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SystemPrompt<'a> {
     /// The session's own prompt, instead of the configured or the default one.
-    pub(crate) own: Option<&'a str>,
+    pub(crate) session_prompt: Option<&'a str>,
     /// Preloaded skills, and the list of available ones.
     pub(crate) skills: &'a [String],
     /// Additional sections.
@@ -23,20 +23,20 @@ help. When a tool fails, read its error, and try another way or say what is miss
 what you found and what you could not do.";
 
 /// Maximum length of a section of instructions, in bytes.
-pub(crate) const SECTION: usize = 32 * 1024;
+pub(crate) const MAX_SECTION_BYTES: usize = 32 * 1024;
 
 /// Reads a system prompt from a file.
-pub(crate) async fn read(file: PathBuf) -> Result<String, Error> {
+pub(crate) async fn read_file(file: PathBuf) -> Result<String, Error> {
     let path = file.display().to_string();
     let error = |problem: &str| Error::Config(format!("`agent.system_prompt_file`: `{path}` {problem}"));
     let read = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
-        std::fs::File::open(file)?.take(SECTION as u64 + 1).read_to_string(&mut text)?;
+        std::fs::File::open(file)?.take(MAX_SECTION_BYTES as u64 + 1).read_to_string(&mut text)?;
         Ok::<_, std::io::Error>(text)
     });
     match read.await {
-        Ok(Ok(text)) if text.len() <= SECTION => Ok(text),
-        Ok(Ok(_)) => Err(error(&format!("is longer than {SECTION} bytes"))),
+        Ok(Ok(text)) if text.len() <= MAX_SECTION_BYTES => Ok(text),
+        Ok(Ok(_)) => Err(error(&format!("is longer than {MAX_SECTION_BYTES} bytes"))),
         Ok(Err(source)) => Err(error(&format!("cannot be read: {source}"))),
         Err(source) => Err(error(&format!("cannot be read: {source}"))),
     }
@@ -44,7 +44,7 @@ pub(crate) async fn read(file: PathBuf) -> Result<String, Error> {
 
 impl SystemPrompt<'_> {
     pub(crate) fn render(&self, config: &AgentConfig) -> String {
-        let base = self.own.or(config.system_prompt.as_deref()).unwrap_or(DEFAULT);
+        let base = self.session_prompt.or(config.system_prompt.as_deref()).unwrap_or(DEFAULT);
         let mut prompt = base.to_owned();
         // Skill sections are truncated when they are built, and must keep their endings.
         for section in self.skills {
@@ -52,7 +52,7 @@ impl SystemPrompt<'_> {
         }
         let extra = self.instructions.iter().map(String::as_str).chain(config.tool_instructions.as_deref());
         for section in extra.map(str::trim).filter(|section| !section.is_empty()) {
-            let bounded = &section[..section.floor_char_boundary(SECTION)];
+            let bounded = &section[..section.floor_char_boundary(MAX_SECTION_BYTES)];
             // Writing to a string cannot fail.
             let _ = write!(prompt, "\n\n{bounded}");
         }
@@ -70,7 +70,7 @@ mod tests {
             AgentConfig { tool_instructions: Some("Prefer tools.".to_owned()), ..AgentConfig::default() };
         let instructions = ["Be brief.".to_owned(), "  ".to_owned()];
         let own = SystemPrompt {
-            own: Some("You review code."),
+            session_prompt: Some("You review code."),
             skills: &["<skill/>".to_owned()],
             instructions: &instructions,
         };

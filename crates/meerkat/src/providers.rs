@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor};
-use meerkat_providers::{Catalogue, Endpoint, Secret, image_models};
+use meerkat_providers::{Catalog, Endpoint, Secret, image_models};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
 use crate::features::Reach;
@@ -25,7 +25,7 @@ pub(crate) struct Providers {
 }
 
 /// A model, and a warning about how it was resolved, if any.
-pub(crate) struct Served {
+pub(crate) struct ResolvedModel {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) warning: Option<String>,
 }
@@ -55,7 +55,7 @@ const fn hosted(provider: Provider) -> Option<Hosted> {
 
 /// Returns every variable that may hold an API key, with its provider.
 #[must_use]
-pub fn key_variables() -> Vec<(&'static str, Provider)> {
+pub fn api_key_variables() -> Vec<(&'static str, Provider)> {
     let with_provider = |provider| {
         hosted(provider).into_iter().flat_map(move |h| h.keys.iter().map(move |key| (*key, provider)))
     };
@@ -64,9 +64,9 @@ pub fn key_variables() -> Vec<(&'static str, Provider)> {
 
 /// Returns `true` if a variable may hold a secret that must not be sent to self-hosted servers: a hosted provider's
 /// key, or a secret of Meerkat itself.
-pub(crate) fn is_own_variable(name: &str) -> bool {
+pub(crate) fn is_reserved_variable(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    name.starts_with("RKAT_") || key_variables().iter().any(|(known, _)| *known == name)
+    name.starts_with("RKAT_") || api_key_variables().iter().any(|(known, _)| *known == name)
 }
 
 impl Providers {
@@ -91,20 +91,20 @@ impl Providers {
         id: &str,
         provider: Option<Provider>,
         config: &Config,
-    ) -> Result<Served, Error> {
+    ) -> Result<ResolvedModel, Error> {
         if let Some(model) = config.self_hosted.models.get(id) {
             let model = self.self_hosted(id, model, config)?;
-            return Ok(Served { model, warning: None });
+            return Ok(ResolvedModel { model, warning: None });
         }
-        let catalogue = Catalogue::built_in();
-        let (info, warning) = match catalogue.find(id) {
+        let catalog = Catalog::built_in();
+        let (info, warning) = match catalog.find(id) {
             Some(entry) => (entry.info(), None),
             None => {
                 let served_by =
-                    provider.filter(|p| hosted(*p).is_some()).or_else(|| Catalogue::provider_of_prefix(id));
+                    provider.filter(|p| hosted(*p).is_some()).or_else(|| Catalog::provider_of_prefix(id));
                 let served_by = served_by.ok_or_else(|| unknown_model(id, config))?;
                 let text = format!("model `{id}` is not in the catalog; assuming {served_by} serves it");
-                (catalogue.guess(id, served_by), Some(text))
+                (catalog.guess(id, served_by), Some(text))
             }
         };
         if let Some(provider) = provider.filter(|provider| *provider != info.provider) {
@@ -112,13 +112,13 @@ impl Providers {
             return Err(Error::Model { model: id.to_owned(), reason });
         }
         let model = self.hosted(&info, config)?;
-        Ok(Served { model, warning })
+        Ok(ResolvedModel { model, warning })
     }
 
     fn hosted(&self, info: &ModelInfo, config: &Config) -> Result<Arc<dyn Model>, Error> {
         let unusable = |reason: String| Error::Model { model: info.id.clone(), reason };
         let at = hosted(info.provider).ok_or_else(|| unusable("no provider serves this model".to_owned()))?;
-        if Catalogue::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
+        if Catalog::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
             return Err(unusable("it is for live channels only".to_owned()));
         }
         let endpoint = self.endpoint(info.provider, &at, config).map_err(|variables| {
@@ -130,7 +130,7 @@ impl Providers {
 
     /// Returns the first provider that supports image generation and has a key.
     pub(crate) fn image_provider(&self) -> Option<Provider> {
-        let can = |provider: &Provider| features::makes_images(*provider) && self.key(*provider).is_some();
+        let can = |provider: &Provider| features::supports_images(*provider) && self.key(*provider).is_some();
         [Provider::OpenAi, Provider::Gemini].into_iter().find(can)
     }
 
@@ -153,7 +153,7 @@ impl Providers {
         };
         let default = || image_models(provider).first().copied();
         let id = id.or_else(default).unwrap_or("image");
-        if Catalogue::built_in().find(id).is_some() || config.self_hosted.models.contains_key(id) {
+        if Catalog::built_in().find(id).is_some() || config.self_hosted.models.contains_key(id) {
             let reason =
                 format!("it does not generate images; `{}` does", default().unwrap_or("gpt-image-2"));
             return Err(unusable(id, reason));
@@ -189,7 +189,7 @@ impl Providers {
         })?;
         let token = match (&server.bearer_token, &server.bearer_token_env) {
             (Some(token), _) => token.clone(),
-            (None, Some(name)) if is_own_variable(name) => {
+            (None, Some(name)) if is_reserved_variable(name) => {
                 let reason = format!(
                     "the variable `{name}` may hold a secret that is not for its server; use another one"
                 );
@@ -201,8 +201,8 @@ impl Providers {
             })?,
             (None, None) => String::new(),
         };
-        self.redactor.learn(&token);
-        self.redactor.learn_url(&server.base_url);
+        self.redactor.add(&token);
+        self.redactor.add_url(&server.base_url);
         let base_url = server.base_url.trim_end_matches('/').to_owned();
         let endpoint = Endpoint { base_url, key: Secret::new(token) };
         let info = ModelInfo {
@@ -219,7 +219,7 @@ impl Providers {
         let keys = hosted(provider)?.keys.iter();
         let key =
             keys.map(|name| (self.secrets)(name)).find_map(|key| key.filter(|key| !key.trim().is_empty()));
-        key.inspect(|key| self.redactor.learn(key))
+        key.inspect(|key| self.redactor.add(key))
     }
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn default_model(provider: Provider, config: &Config) -> String {
         Provider::SelfHosted => return config.self_hosted.models.keys().next().cloned().unwrap_or_default(),
         Provider::Other => return meerkat_providers::OFFLINE_MODEL_ID.to_owned(),
     };
-    let default = || Catalogue::built_in().default_model(provider).map(|entry| entry.info().id);
+    let default = || Catalog::built_in().default_model(provider).map(|entry| entry.info().id);
     configured.clone().or_else(default).unwrap_or_default()
 }
 

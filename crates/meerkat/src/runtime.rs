@@ -14,15 +14,15 @@ use meerkat_store::{Blob, Realm, Store};
 use meerkat_tools::{Toolbox, ToolboxOptions};
 use tokio::sync::broadcast;
 
-use crate::builtins::StoreShelf;
+use crate::builtins::RealmToolStorage;
 use crate::capabilities::capabilities;
 use crate::clock::SystemClock;
 use crate::config::{ConfigAccess, ConfigService, CurrentConfig};
-use crate::events::EventHub;
-use crate::hooks::HookHost;
+use crate::events::EventBus;
+use crate::hooks::HookRunner;
 use crate::models::Models;
 use crate::providers::{Providers, SecretSource};
-use crate::session::{LiveRuns, SessionService};
+use crate::session::{ActiveRuns, SessionService};
 use crate::{Error, Skills, features, images};
 
 /// Options of a runtime.
@@ -31,7 +31,7 @@ pub struct RuntimeOptions {
     /// Models in addition to the built-in ones, selected by id.
     pub models: Vec<Arc<dyn Model>>,
     /// Tool sources for agents.
-    pub sources: Vec<Arc<dyn ToolSource>>,
+    pub tool_sources: Vec<Arc<dyn ToolSource>>,
     /// Clock to use instead of the system clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Name of this process.
@@ -100,9 +100,9 @@ pub(crate) struct Shared {
     pub(crate) tools: Toolbox,
     pub(crate) servers: features::Servers,
     pub(crate) registry: features::Registered,
-    pub(crate) hooks: HookHost,
-    pub(crate) live: LiveRuns,
-    pub(crate) events: EventHub,
+    pub(crate) hooks: HookRunner,
+    pub(crate) live: ActiveRuns,
+    pub(crate) events: EventBus,
     pub(crate) instance: Option<String>,
     pub(crate) config_access: ConfigAccess,
     pub(crate) redactor: Redactor,
@@ -117,11 +117,11 @@ impl Runtime {
         let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
         let redactor = options.redactor.clone();
         let config = ConfigService::new(Arc::clone(&store), redactor.clone());
-        let storage = Arc::new(StoreShelf { store: Arc::clone(&store), redactor: redactor.clone() });
+        let storage = Arc::new(RealmToolStorage { store: Arc::clone(&store), redactor: redactor.clone() });
         let shared = Shared {
             tools: Toolbox::new(&options.tools, storage, Arc::clone(&clock), redactor),
-            live: LiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
-            events: EventHub::new(Arc::clone(&clock)),
+            live: ActiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
+            events: EventBus::new(Arc::clone(&clock)),
             models: Models::new(
                 options.models,
                 Providers::new(Arc::clone(&secrets), options.redactor.clone()),
@@ -130,10 +130,10 @@ impl Runtime {
             registering: tokio::sync::Mutex::default(),
             secrets,
             #[cfg(feature = "mcp")]
-            hooks: HookHost::new(options.hooks, options.tools.supervisor).with_files(options.hook_files),
+            hooks: HookRunner::new(options.hooks, options.tools.supervisor).with_files(options.hook_files),
             #[cfg(not(feature = "mcp"))]
-            hooks: HookHost::new(options.hooks, options.tools.supervisor),
-            sources: options.sources,
+            hooks: HookRunner::new(options.hooks, options.tools.supervisor),
+            sources: options.tool_sources,
             #[cfg(feature = "mcp")]
             servers: features::Servers::new(options.servers),
             #[cfg(not(feature = "mcp"))]
@@ -195,8 +195,8 @@ impl Runtime {
     /// Subscribes to the events of all sessions that this process runs, from now on. A receiver that lags behind by
     /// thousands of events loses the oldest ones and gets the number of lost events.
     #[must_use]
-    pub fn watch(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
-        self.shared.events.watch()
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<EventEnvelope>> {
+        self.shared.events.subscribe()
     }
 
     /// Reads a blob: an image, or text that was too long for a reply.
@@ -229,7 +229,7 @@ impl Runtime {
     }
 
     #[cfg(feature = "registry")]
-    pub(crate) fn attached(&self) -> &features::Registered {
+    pub(crate) fn runtime_registry(&self) -> &features::Registered {
         &self.shared.registry
     }
 
@@ -254,7 +254,7 @@ impl Runtime {
     /// provider fails.
     pub async fn generate_image(&self, input: ImageInput) -> Result<ImageReply, Error> {
         let config = self.shared.config.get().await?.config;
-        Ok(images::make(&self.shared, &config, input, None).await?.reply)
+        Ok(images::generate(&self.shared, &config, input, None).await?.reply)
     }
 
     /// Returns the agents' skills.
@@ -268,9 +268,9 @@ impl Runtime {
     ///
     /// # Errors
     /// Returns an error if the config cannot be read.
-    pub async fn settle_skills(&self) -> Result<(), Error> {
+    pub async fn refresh_skills(&self) -> Result<(), Error> {
         let current = self.shared.config.get().await?;
-        self.shared.settle_skills(&current).await;
+        self.shared.refresh_skills(&current).await;
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl Runtime {
     pub async fn shutdown(&self, timeout: Duration) {
         self.shared.live.close();
         self.shared.tools.close();
-        self.shared.events.shut();
+        self.shared.events.close_all();
         let wait = async {
             while self.shared.live.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -314,7 +314,7 @@ impl Shared {
     }
 
     /// Refreshes the skills from the config, or from a newer one that another caller has already applied.
-    pub(crate) async fn settle_skills(&self, current: &CurrentConfig) {
+    pub(crate) async fn refresh_skills(&self, current: &CurrentConfig) {
         let CurrentConfig { config, generation } = current;
         let mut available = features::available(config);
         if self.is_in_memory() {
@@ -324,10 +324,10 @@ impl Shared {
         let registering = self.registering.lock().await;
         let changed = self.registry.skills(current, &self.skills).await;
         // Another caller that finds no changes uses the catalog at once, so the changes must be in it by then.
-        let _registering = (changed == features::Fresh::Yes).then_some(registering);
-        self.skills.settle(Some(version), &config.skills, available, &self.secrets).await;
-        if changed == features::Fresh::Yes {
-            self.skills.look().await;
+        let _registering = (changed == features::Changed::Yes).then_some(registering);
+        self.skills.refresh(Some(version), &config.skills, available, &self.secrets).await;
+        if changed == features::Changed::Yes {
+            self.skills.rescan().await;
         }
     }
 

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use meerkat_core::{Clock as _, RealmId};
-use meerkat_store::{Backend, Origin, RealmOptions};
+use meerkat_store::{Backend, RealmOptions, RealmOrigin};
 use uuid::Uuid;
 
 use crate::Error;
 use crate::clock::SystemClock;
-use crate::project::{UserDirs, former_root, project_root, real};
+use crate::project::{UserDirs, former_root, project_root, resolve_symlinks};
 
 /// Options that select a realm.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ pub struct RealmScope {
 
 /// Directories from the environment. The binaries supply them, because libraries do not read the environment.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct SystemDirs {
     /// The user's data directory.
     pub data_home: Option<PathBuf>,
     /// The current directory.
@@ -43,7 +43,7 @@ pub struct Surroundings {
 
 /// The realm to use if none is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unnamed {
+pub enum DefaultRealm {
     /// A new, private realm.
     Isolated,
     /// The realm of the workspace.
@@ -57,18 +57,18 @@ impl RealmScope {
     /// Returns an error if the realm name is invalid, or if no directory for realms is known.
     pub fn options(
         &self,
-        default_realm: Unnamed,
-        system_dirs: &Surroundings,
+        default_realm: DefaultRealm,
+        system_dirs: &SystemDirs,
         surface: &str,
     ) -> Result<RealmOptions, Error> {
         let (realm, origin, workspace) = match (&self.realm, default_realm) {
-            (Some(name), _) => (RealmId::explicit(name)?, Origin::Explicit, None),
-            (None, Unnamed::Isolated) => {
-                (format!("realm-{}", Uuid::now_v7()).parse()?, Origin::Generated, None)
+            (Some(name), _) => (RealmId::explicit(name)?, RealmOrigin::Explicit, None),
+            (None, DefaultRealm::Isolated) => {
+                (format!("realm-{}", Uuid::now_v7()).parse()?, RealmOrigin::Generated, None)
             }
-            (None, Unnamed::Workspace) => {
-                let project = real(&self.project(system_dirs)?);
-                (workspace_realm(&project)?, Origin::Workspace, Some(project))
+            (None, DefaultRealm::Workspace) => {
+                let project = resolve_symlinks(&self.project(system_dirs)?);
+                (workspace_realm(&project)?, RealmOrigin::Workspace, Some(project))
             }
         };
         Ok(RealmOptions {
@@ -88,7 +88,7 @@ impl RealmScope {
     ///
     /// # Errors
     /// Returns an error if no directory is known.
-    pub fn state_root(&self, system_dirs: &Surroundings) -> Result<PathBuf, Error> {
+    pub fn state_root(&self, system_dirs: &SystemDirs) -> Result<PathBuf, Error> {
         let default = || system_dirs.data_home.as_ref().map(|data| data.join("meerkat").join("realms"));
         self.state_root.clone().or_else(default).ok_or_else(|| {
             Error::Arguments("no directory for realms: set HOME or pass `--state-root DIR`".to_owned())
@@ -99,7 +99,7 @@ impl RealmScope {
     ///
     /// # Errors
     /// Returns an error if the current directory is unknown.
-    pub fn project(&self, system_dirs: &Surroundings) -> Result<PathBuf, Error> {
+    pub fn project(&self, system_dirs: &SystemDirs) -> Result<PathBuf, Error> {
         if let Some(root) = &self.context_root {
             return Ok(root.clone());
         }
@@ -115,7 +115,7 @@ impl RealmScope {
     ///
     /// # Errors
     /// Returns an error if the current directory is unknown.
-    pub fn former_realms(&self, system_dirs: &Surroundings) -> Result<Vec<RealmId>, Error> {
+    pub fn former_realms(&self, system_dirs: &SystemDirs) -> Result<Vec<RealmId>, Error> {
         let (None, None, Some(dir)) = (&self.realm, &self.context_root, &system_dirs.current_dir) else {
             return Ok(Vec::new());
         };
@@ -133,7 +133,7 @@ impl RealmScope {
 
 /// Returns the realm of a workspace, derived from its path.
 fn workspace_realm(workspace: &Path) -> Result<RealmId, Error> {
-    let hash = real(workspace)
+    let hash = resolve_symlinks(workspace)
         .as_os_str()
         .as_encoded_bytes()
         .iter()
@@ -149,8 +149,8 @@ mod tests {
 
     fn realm(
         scope: &RealmScope,
-        default_realm: Unnamed,
-        system_dirs: &Surroundings,
+        default_realm: DefaultRealm,
+        system_dirs: &SystemDirs,
     ) -> Result<String, Error> {
         scope.options(default_realm, system_dirs, "test").map(|o| o.realm.to_string())
     }
@@ -161,16 +161,16 @@ mod tests {
         let deep = root.path().join("a/b");
         std::fs::create_dir_all(&deep).unwrap();
         std::fs::create_dir(root.path().join(".rkat")).unwrap();
-        let at = |folder: &Path| Surroundings {
+        let at = |dir: &Path| SystemDirs {
             data_home: Some(root.path().to_owned()),
-            current_dir: Some(folder.to_owned()),
+            current_dir: Some(dir.to_owned()),
             home: None,
         };
         let scope = RealmScope::default();
-        let top = realm(&scope, Unnamed::Workspace, &at(root.path())).unwrap();
-        assert_eq!(realm(&scope, Unnamed::Workspace, &at(&deep)).unwrap(), top);
+        let top = realm(&scope, DefaultRealm::Workspace, &at(root.path())).unwrap();
+        assert_eq!(realm(&scope, DefaultRealm::Workspace, &at(&deep)).unwrap(), top);
         let named = RealmScope { context_root: Some(deep), ..RealmScope::default() };
-        assert_ne!(realm(&named, Unnamed::Workspace, &at(root.path())).unwrap(), top);
+        assert_ne!(realm(&named, DefaultRealm::Workspace, &at(root.path())).unwrap(), top);
         assert_eq!((top.len(), top.starts_with("ws-")), (19, true));
     }
 
@@ -191,7 +191,7 @@ mod tests {
         std::fs::create_dir(repo.join(".git")).unwrap();
         let former = |dir: &Path| {
             let home = Some(home.clone());
-            let dirs = Surroundings { current_dir: Some(dir.to_owned()), home, data_home: None };
+            let dirs = SystemDirs { current_dir: Some(dir.to_owned()), home, data_home: None };
             RealmScope::default().former_realms(&dirs).unwrap()
         };
         let [home_realm, src_realm] = [&home, &src].map(|dir| workspace_realm(dir).unwrap());
@@ -203,13 +203,13 @@ mod tests {
 
     #[test]
     fn isolated_realms_are_new_and_names_are_checked() {
-        let dirs = Surroundings { data_home: Some("/tmp".into()), ..Surroundings::default() };
-        let isolated = || realm(&RealmScope::default(), Unnamed::Isolated, &dirs).unwrap();
+        let dirs = SystemDirs { data_home: Some("/tmp".into()), ..SystemDirs::default() };
+        let isolated = || realm(&RealmScope::default(), DefaultRealm::Isolated, &dirs).unwrap();
         assert_ne!(isolated(), isolated());
         let named = |name: &str| RealmScope { realm: Some(name.to_owned()), ..RealmScope::default() };
-        assert_eq!(realm(&named("team"), Unnamed::Isolated, &dirs).unwrap(), "team");
-        assert!(realm(&named("../up"), Unnamed::Isolated, &dirs).is_err());
-        let error = realm(&named("team"), Unnamed::Isolated, &Surroundings::default()).unwrap_err();
+        assert_eq!(realm(&named("team"), DefaultRealm::Isolated, &dirs).unwrap(), "team");
+        assert!(realm(&named("../up"), DefaultRealm::Isolated, &dirs).is_err());
+        let error = realm(&named("team"), DefaultRealm::Isolated, &SystemDirs::default()).unwrap_err();
         assert!(error.to_string().contains("--state-root"), "{error}");
     }
 }

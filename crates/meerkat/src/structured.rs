@@ -10,7 +10,7 @@ use crate::Error;
 
 /// Validator for an output schema.
 #[derive(Clone)]
-pub(crate) struct OutputJudge {
+pub(crate) struct OutputValidator {
     schema: Arc<OutputSchema>,
     validator: Arc<Validator>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct OutputJudge {
 /// Maximum number of validation errors reported to the model.
 const MAX_ERRORS: usize = 5;
 
-impl OutputJudge {
+impl OutputValidator {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, Error> {
         let validator = jsonschema::draft202012::new(&schema.schema)
             .map_err(|error| Error::SchemaRules(error.to_string()))?;
@@ -30,9 +30,9 @@ impl OutputJudge {
     }
 
     /// Parses the text as JSON and validates it. The error describes what is wrong and where.
-    pub(crate) fn judge(&self, text: &str) -> Result<Value, String> {
-        let value: Value =
-            serde_json::from_str(unfence(text)).map_err(|error| format!("it is not JSON: {error}"))?;
+    pub(crate) fn validate(&self, text: &str) -> Result<Value, String> {
+        let value: Value = serde_json::from_str(strip_code_fence(text))
+            .map_err(|error| format!("it is not JSON: {error}"))?;
         match self.check(&value) {
             Ok(()) => Ok(value),
             Err(reason) => self.unwrapped(&value).or_else(|| self.without_nulls(value)).ok_or(reason),
@@ -82,7 +82,7 @@ fn drop_optional_nulls(value: &mut Value, schema: &Value) {
 }
 
 /// Strips a code fence.
-fn unfence(text: &str) -> &str {
+fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else {
         return text;
@@ -97,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    fn validator(schema: Value) -> OutputJudge {
-        OutputJudge::new(OutputSchema::parse(schema).unwrap()).unwrap()
+    fn validator(schema: Value) -> OutputValidator {
+        OutputValidator::new(OutputSchema::parse(schema).unwrap()).unwrap()
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         for valid in
             ["{\"n\": 1}", " ```json\n{\"n\": 1}\n``` ", "```\n{\"n\":1}```", "{\"count\": {\"n\": 1}}"]
         {
-            assert_eq!(validator.judge(valid), Ok(json!({"n": 1})), "{valid}");
+            assert_eq!(validator.validate(valid), Ok(json!({"n": 1})), "{valid}");
         }
     }
 
@@ -121,18 +121,18 @@ mod tests {
             "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
             "required": ["n"],
         }));
-        assert_eq!(validator.judge("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
-        assert!(validator.judge("{\"n\": null}").is_err());
+        assert_eq!(validator.validate("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
+        assert!(validator.validate("{\"n\": null}").is_err());
     }
 
     #[test]
     fn errors_include_reason_and_path() {
         let validator =
             validator(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["m"]}));
-        let reason = validator.judge("{\"n\": \"x\"}").unwrap_err();
+        let reason = validator.validate("{\"n\": \"x\"}").unwrap_err();
         assert_eq!(reason, "\"m\" is a required property; at `/n`: \"x\" is not of type \"integer\"");
-        assert!(validator.judge("no").unwrap_err().starts_with("it is not JSON: "));
+        assert!(validator.validate("no").unwrap_err().starts_with("it is not JSON: "));
         let bad = OutputSchema::parse(json!({"type": "nothing"})).unwrap();
-        assert!(OutputJudge::new(bad).is_err());
+        assert!(OutputValidator::new(bad).is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! Errors of records that cannot be decoded: adds the file, and checks whether it is damaged.
 
-use meerkat_store::{Archived, SessionQuery, Store, Transaction};
+use meerkat_store::{ArchivedFilter, SessionQuery, Store, Transaction};
 
 use crate::{Error, Runtime};
 
 /// Adds the file to the error of a record that cannot be decoded, or replaces it with the damage that a quick check of
 /// the file finds.
-pub(crate) async fn explained<T>(store: &dyn Store, result: Result<T, Error>) -> Result<T, Error> {
+pub(crate) async fn explain_result<T>(store: &dyn Store, result: Result<T, Error>) -> Result<T, Error> {
     match result {
         Ok(value) => Ok(value),
         Err(error) => Err(explain(store, error).await),
@@ -29,7 +29,7 @@ impl Runtime {
     /// Returns an error for the first record that cannot be decoded, with its session.
     pub async fn check_records(&self) -> Result<usize, Error> {
         self.config().get().await?;
-        let query = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+        let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
         let rows = self.store().sessions(query).await?;
         let sessions = self.sessions();
         for row in &rows {
@@ -56,6 +56,6 @@ impl Runtime {
     }
 
     fn in_session(&self, id: meerkat_core::SessionId, error: Error) -> Error {
-        Error::OfSession { id, reference: self.reference(id), source: Box::new(error) }
+        Error::InSession { id, reference: self.reference(id), source: Box::new(error) }
     }
 }

@@ -67,7 +67,7 @@ mod tests {
         let answer = |blocks| Message::Assistant { blocks, stop_reason: StopReason::EndTurn, created_at: AT };
         let text = AssistantBlock::Text { text: "it is here".to_owned(), meta: None };
         let thought = AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None };
-        let result = ToolOutput::text("seen").answering("c");
+        let result = ToolOutput::text("seen").into_result("c");
         let messages = [
             user("where is it"),
             answer(vec![thought, text]),

@@ -45,7 +45,7 @@ impl Memory {
     }
 
     /// Enables the tool, because the session has memories.
-    pub fn awaken(&self) {
+    pub fn enable(&self) {
         self.remembers.store(true, Ordering::Relaxed);
     }
 }
@@ -111,7 +111,7 @@ impl Tool for Search {
                 session: (self.scope == Scope::Session).then_some(invocation.session_id),
                 limit: arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
             };
-            match self.store.recall(query).await {
+            match self.store.search_memories(query).await {
                 Ok(rows) => ToolOutput::text(Value::Array(rows.iter().map(to_json).collect()).to_string()),
                 Err(error) => ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string()),
             }

@@ -31,7 +31,7 @@ pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Returns the part of an environment that holds no secrets.
 #[must_use]
-pub fn harmless(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn without_secrets(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let entry = |name: &&str| environment.get(*name).map(|value| ((*name).to_owned(), value.clone()));
     PASSED_ON.iter().filter_map(entry).collect()
 }

@@ -5,12 +5,14 @@
 //! a host that is killed without warning, adopts the program's orphans, and ends all of them. It also sandboxes the
 //! program: a [`Confinement`] applies to the program and all its descendants, and cannot be removed.
 
-mod confine;
 mod environment;
 mod peer;
+mod sandbox;
 mod supervise;
 
-pub use confine::{ConfineError, Confinement, Hiding, Reach, SecretNames, can_cover, check_confinement};
-pub use environment::{DEFAULT_PATH, harmless};
+pub use environment::{DEFAULT_PATH, without_secrets};
 pub use peer::is_same_user;
-pub use supervise::{Ending, GRACE, Input, Supervision, program_of, supervise};
+pub use sandbox::{
+    NetworkAccess, SandboxError, SandboxSpec, SecretMasking, SecretNames, can_mask_secrets, check_sandbox,
+};
+pub use supervise::{GRACE, Input, ShutdownMode, Supervision, supervise, supervised_pid};

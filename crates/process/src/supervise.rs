@@ -20,7 +20,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, getppid, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use crate::confine::{Confinement, TRY_COVER, confine, prepare, try_cover};
+use crate::sandbox::{SandboxSpec, TEST_MASKING, confine, prepare, test_masking};
 
 /// The argument that runs the host's executable as a supervisor.
 const FLAG: &str = "__supervise";
@@ -41,9 +41,9 @@ pub struct Supervision {
     /// Source of the program's standard input.
     pub input: Input,
     /// Shutdown sequence of the program.
-    pub ending: Ending,
+    pub ending: ShutdownMode,
     /// Sandbox of the program; if `None`, it may do anything that the host may.
-    pub confinement: Option<Confinement>,
+    pub confinement: Option<SandboxSpec>,
 }
 
 /// Source of a program's standard input.
@@ -62,7 +62,7 @@ pub enum Input {
 
 /// Shutdown sequence of a program after the host closes the pipe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ending {
+pub enum ShutdownMode {
     /// Give it time to exit by itself, then signal it, then kill it.
     #[default]
     Patient,
@@ -103,7 +103,7 @@ enum Event {
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter().skip(1);
     match arguments.next()? {
-        flag if flag == TRY_COVER => return Some(try_cover()),
+        flag if flag == TEST_MASKING => return Some(test_masking()),
         flag if flag == FLAG => {}
         _ => return None,
     }
@@ -218,8 +218,8 @@ fn await_hangup(lifeline: &OwnedFd, events: &Sender<Event>) {
     let _ = events.send(Event::HungUp);
 }
 
-fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>, ending: Ending) -> u8 {
-    if ending == Ending::Patient
+fn wind_down(inbox: &Receiver<Event>, host: Option<Pid>, ending: ShutdownMode) -> u8 {
+    if ending == ShutdownMode::Patient
         && let Some(code) = await_exit(inbox, host)
     {
         return code;
@@ -298,7 +298,7 @@ fn descendants() -> Vec<Pid> {
 
 /// Returns the program's process id under a supervisor: the first running process that it started.
 #[must_use]
-pub fn program_of(supervisor: u32) -> Option<u32> {
+pub fn supervised_pid(supervisor: u32) -> Option<u32> {
     let supervisor = i32::try_from(supervisor).ok()?;
     let children = living_processes().filter(|process| process.parent == supervisor);
     children.min_by_key(|process| process.started).and_then(|process| u32::try_from(process.pid).ok())

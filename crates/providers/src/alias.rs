@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{Answer, BoxFuture, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
+use meerkat_core::{BoxFuture, DeltaSink, Model, ModelError, ModelInfo, ModelRequest, ModelResponse};
 
 /// Wraps a model in other properties, such as another name; requests are passed through unchanged.
 #[must_use]
@@ -20,11 +20,11 @@ impl Model for Alias {
         &self.info
     }
 
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         deltas: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
-        self.model.ask(request, deltas)
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        self.model.generate(request, deltas)
     }
 }

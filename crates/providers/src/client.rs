@@ -1,6 +1,6 @@
 //! A model behind a wire format: builds a request, sends it, and decodes the response as it arrives.
 
-use meerkat_core::{Answer, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest};
+use meerkat_core::{BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest, ModelResponse};
 
 pub(crate) use crate::endpoint::Endpoint;
 pub use crate::http::Http;
@@ -25,15 +25,15 @@ impl<W: Wire> Model for WireModel<W> {
         &self.info
     }
 
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         deltas: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let body = self.wire.body(&self.info, request);
             for (tool, reason) in body.left_out {
-                deltas(Delta::ToolLeftOut { tool, reason });
+                deltas(Delta::ToolOmitted { tool, reason });
             }
             let mut headers = self.wire.headers(self.endpoint.key.expose());
             headers.extend(self.wire.headers_for(&body.json));

@@ -14,14 +14,14 @@ pub struct Endpoint {
 impl Endpoint {
     /// Returns the base URL for display, without a user name and password.
     #[must_use]
-    pub fn shown(&self) -> String {
-        shown_url(&self.base_url)
+    pub fn redacted_base_url(&self) -> String {
+        redacted_url(&self.base_url)
     }
 }
 
 /// Returns a base URL for display, without a user name and password.
 #[must_use]
-pub fn shown_url(base_url: &str) -> String {
+pub fn redacted_url(base_url: &str) -> String {
     let (scheme, rest) = base_url.split_once("://").unwrap_or(("http", base_url));
     let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let host_start = rest[..host_end].rfind('@').map_or(0, |at| at + 1);
@@ -31,7 +31,7 @@ pub fn shown_url(base_url: &str) -> String {
 
 /// Returns what is wrong with a base URL, if anything.
 #[must_use]
-pub fn base_url_fault(base_url: &str) -> Option<&'static str> {
+pub fn base_url_error(base_url: &str) -> Option<&'static str> {
     let Some((scheme, rest)) = base_url.split_once("://") else {
         return Some("must be a URL such as `https://host/path`");
     };
@@ -92,7 +92,7 @@ impl fmt::Debug for Secret {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("base_url", &self.shown()).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("base_url", &self.redacted_base_url()).finish_non_exhaustive()
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let redacted = |base_url: &str| {
             let endpoint = Endpoint { base_url: base_url.to_owned(), key: Secret::new("sk-1") };
             assert!(!format!("{endpoint:?}").contains("sk-1"));
-            endpoint.shown()
+            endpoint.redacted_base_url()
         };
         assert_eq!(redacted("https://me:word@proxy.example:8080/v1"), "https://proxy.example:8080/v1");
         assert_eq!(redacted("http://127.0.0.1:8001"), "http://127.0.0.1:8001");
@@ -122,7 +122,7 @@ mod tests {
             "http://bücher.example",
         ];
         for url in good {
-            assert_eq!(base_url_fault(url), None, "{url}");
+            assert_eq!(base_url_error(url), None, "{url}");
         }
         let bad = [
             ("api.example.com", "must be a URL such as `https://host/path`"),
@@ -140,7 +140,7 @@ mod tests {
             ("https://[::1", "must have a host, and a numeric port if any"),
         ];
         for (url, error) in bad {
-            assert_eq!(base_url_fault(url), Some(error), "{url}");
+            assert_eq!(base_url_error(url), Some(error), "{url}");
         }
     }
 }

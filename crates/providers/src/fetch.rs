@@ -4,7 +4,7 @@ use crate::http::Http;
 
 /// Reason a document could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotFetched {
+pub enum FetchError {
     /// The server is unreachable, or the connection was lost.
     Unreachable(String),
     /// The server returned an error status.
@@ -24,8 +24,8 @@ impl Http {
         url: &str,
         headers: &[(String, String)],
         limit: usize,
-    ) -> Result<Vec<u8>, NotFetched> {
-        let call = self.get().map_err(NotFetched::Unreachable)?.get(url);
+    ) -> Result<Vec<u8>, FetchError> {
+        let call = self.get().map_err(FetchError::Unreachable)?.get(url);
         Self::exchange(call, headers, limit).await
     }
 
@@ -39,10 +39,10 @@ impl Http {
         headers: &[(String, String)],
         body: &[u8],
         limit: usize,
-    ) -> Result<Vec<u8>, NotFetched> {
+    ) -> Result<Vec<u8>, FetchError> {
         let method = reqwest::Method::from_bytes(method.as_bytes())
-            .map_err(|_| NotFetched::Unreachable(format!("`{method}` is not an HTTP method")))?;
-        let call = self.get().map_err(NotFetched::Unreachable)?.request(method, url);
+            .map_err(|_| FetchError::Unreachable(format!("`{method}` is not an HTTP method")))?;
+        let call = self.get().map_err(FetchError::Unreachable)?.request(method, url);
         let call = call.header("content-type", "application/json").body(body.to_vec());
         Self::exchange(call, headers, limit).await
     }
@@ -51,20 +51,20 @@ impl Http {
         mut call: reqwest::RequestBuilder,
         headers: &[(String, String)],
         limit: usize,
-    ) -> Result<Vec<u8>, NotFetched> {
-        let broken = |failure: reqwest::Error| NotFetched::Unreachable(crate::http::root(&failure));
+    ) -> Result<Vec<u8>, FetchError> {
+        let broken = |failure: reqwest::Error| FetchError::Unreachable(crate::http::root(&failure));
         for (name, value) in headers {
             call = call.header(name, value);
         }
         let mut response = call.send().await.map_err(broken)?;
         if !response.status().is_success() {
-            return Err(NotFetched::Status(response.status().as_u16()));
+            return Err(FetchError::Status(response.status().as_u16()));
         }
         let mut document = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             document.extend_from_slice(&chunk);
             if document.len() > limit {
-                return Err(NotFetched::TooLong);
+                return Err(FetchError::TooLong);
             }
         }
         Ok(document)

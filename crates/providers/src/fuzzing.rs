@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use meerkat_core::{
-    Answer, DeltaSink, Message, ModelError, ModelInfo, ModelProfile, ModelRequest, Provider, ToolDef,
+    DeltaSink, Message, ModelError, ModelInfo, ModelProfile, ModelRequest, ModelResponse, Provider, ToolDef,
 };
 use serde_json::Value;
 
@@ -74,13 +74,13 @@ impl Format {
     /// Converts a history for the format.
     #[must_use]
     pub fn history(self, messages: &[Arc<Message>]) -> Vec<Message> {
-        history::normalise(messages, history::tag(self.provider()))
+        history::normalize(messages, history::tag(self.provider()))
     }
 
     /// Converts tools for the format; also returns the tools that were omitted, and why.
     #[must_use]
     pub fn tools(self, tools: &[ToolDef]) -> (Vec<ToolDef>, Vec<(String, String)>) {
-        schema::sanitise(tools, self.dialect())
+        schema::sanitize(tools, self.dialect())
     }
 
     /// Converts an output schema for the format.
@@ -129,7 +129,7 @@ impl AnswerReader {
     ///
     /// # Errors
     /// Returns an error if the stream ended before the response did, or if the response has no usable content.
-    pub fn finish(self) -> Result<Answer, ModelError> {
+    pub fn finish(self) -> Result<ModelResponse, ModelError> {
         self.0.finish()
     }
 }
@@ -140,7 +140,7 @@ pub struct Events {
     /// The events.
     pub events: Vec<(String, String)>,
     /// Error in the data that follows them.
-    pub fault: Option<String>,
+    pub error: Option<String>,
 }
 
 /// Splits a stream into its events.
@@ -153,7 +153,7 @@ pub fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Events {
             Ok(())
         })
     });
-    Events { events, fault: fed.err().map(|error| error.to_string()) }
+    Events { events, error: fed.err().map(|error| error.to_string()) }
 }
 
 /// Parses the commands of a prompt as the offline model does; returns them as debug text.

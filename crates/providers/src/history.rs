@@ -20,7 +20,7 @@ const INTERRUPTED: &str =
     "[This answer was interrupted and is not to be continued unless the user asks for it.]";
 
 /// Converts a history for a provider; `tag` marks the provider's own `meta`.
-pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
+pub(crate) fn normalize(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());
     let mut open: Vec<String> = Vec::new();
     for message in messages {
@@ -58,7 +58,7 @@ pub(crate) fn normalise(messages: &[Arc<Message>], tag: &str) -> Vec<Message> {
         }
     }
     close(&mut out, &mut open);
-    distinguish(&mut out);
+    make_ids_unique(&mut out);
     out
 }
 
@@ -83,7 +83,7 @@ const fn is_image(block: &AssistantBlock) -> bool {
 }
 
 /// Gives every call a unique id: some servers restart their numbering in every step.
-fn distinguish(messages: &mut [Message]) {
+fn make_ids_unique(messages: &mut [Message]) {
     let mut ids = Ids::default();
     for message in messages {
         match message {
@@ -160,7 +160,7 @@ fn answers(open: &[String], results: &[ToolResult]) -> Vec<ToolResult> {
     let answer = |id: &String| {
         let own = by_id.get(id.as_str()).copied().cloned();
         own.unwrap_or_else(|| {
-            ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").answering(id.clone())
+            ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").into_result(id.clone())
         })
     };
     open.iter().filter(|id| seen.insert(id.as_str())).map(answer).collect()
@@ -229,7 +229,7 @@ mod tests {
             meta: None,
         };
         let blocks = ids.iter().map(call).collect();
-        let results = ids.iter().map(|id| ToolOutput::text(*id).answering(*id)).collect();
+        let results = ids.iter().map(|id| ToolOutput::text(*id).into_result(*id)).collect();
         [
             Arc::new(Message::Assistant { blocks, stop_reason: StopReason::ToolUse, created_at: AT }),
             Arc::new(Message::ToolResults { results, created_at: AT }),
@@ -241,7 +241,7 @@ mod tests {
         let steps = [&["call_0", "call_1"][..], &["call_0"], &["call_0", "call_0"], &["", "call_0_2"]];
         let history: Vec<_> = steps.into_iter().flat_map(step).collect();
         let mut actual = Vec::new();
-        for message in normalise(&history, "anthropic") {
+        for message in normalize(&history, "anthropic") {
             match message {
                 Message::ToolResults { results, .. } => {
                     actual.push(results.into_iter().map(|result| result.tool_use_id).collect::<Vec<_>>());
@@ -281,8 +281,8 @@ mod tests {
         let mut expected = history.clone();
         expected[1] = marked(&format!("Once upon a\n\n{INTERRUPTED}"));
         expected[5] = marked(INTERRUPTED);
-        assert_eq!(normalise(&history.map(Arc::new), "anthropic"), expected);
-        assert_eq!(normalise(&expected.clone().map(Arc::new), "anthropic"), expected);
+        assert_eq!(normalize(&history.map(Arc::new), "anthropic"), expected);
+        assert_eq!(normalize(&expected.clone().map(Arc::new), "anthropic"), expected);
     }
 
     #[cfg(feature = "fuzzing")]
@@ -322,7 +322,7 @@ mod tests {
     fn many_identical_ids_are_renamed_quickly() {
         const CALLS: usize = 20_000;
         let history: Vec<_> = (0..CALLS).flat_map(|_| step(&["call"])).collect();
-        let last = normalise(&history, "anthropic").pop().map(|message| match message {
+        let last = normalize(&history, "anthropic").pop().map(|message| match message {
             Message::ToolResults { results, .. } => results[0].tool_use_id.clone(),
             other => panic!("{other:?}"),
         });
@@ -330,7 +330,7 @@ mod tests {
 
         let ids: Vec<_> = (0..CALLS).map(|number| number.to_string()).collect();
         let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-        let one = normalise(&step(&ids), "anthropic");
+        let one = normalize(&step(&ids), "anthropic");
         let Some(Message::ToolResults { results, .. }) = one.last() else { panic!("{}", one.len()) };
         assert_eq!(results.iter().map(|result| result.tool_use_id.as_str()).collect::<Vec<_>>(), ids);
     }

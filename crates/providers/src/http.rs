@@ -74,7 +74,7 @@ impl Http {
             return Err(read_error(provider, response, post.endpoint, read).await);
         }
         if is_page(response.headers()) {
-            return Err(paged(provider, &response, post.endpoint));
+            return Err(html_page_error(provider, &response, post.endpoint));
         }
         Ok(response)
     }
@@ -121,11 +121,11 @@ fn is_page(headers: &HeaderMap) -> bool {
 }
 
 /// Creates the error for an HTML page instead of a response: the URL is wrong, so a retry would not help.
-fn paged(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
+fn html_page_error(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
     let status = response.status().as_u16();
     let message = format!(
         "HTTP {status}: {} returned a web page instead of a model response; check the `base_url`",
-        endpoint.shown()
+        endpoint.redacted_base_url()
     );
     ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
@@ -141,7 +141,7 @@ fn redirected(provider: Provider, response: &reqwest::Response, endpoint: &Endpo
     let target: String = target.unwrap_or_default().chars().take(MAX_REDIRECT_TARGET).collect();
     let message = format!(
         "HTTP {status}: {} redirects{target}, which is not followed; set `base_url` to the provider's URL",
-        endpoint.shown()
+        endpoint.redacted_base_url()
     );
     ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
@@ -178,7 +178,7 @@ fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> 
     } else {
         ModelErrorKind::Connection
     };
-    error(provider, kind, format!("cannot reach {}: {}", endpoint.shown(), root(failure)))
+    error(provider, kind, format!("cannot reach {}: {}", endpoint.redacted_base_url(), root(failure)))
 }
 
 /// Returns the innermost cause; the outer ones repeat the URL, which may contain secrets.

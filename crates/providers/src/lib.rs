@@ -14,6 +14,8 @@ mod chat;
 mod client;
 mod endpoint;
 #[cfg(feature = "http")]
+mod fast_path;
+#[cfg(feature = "http")]
 mod fetch;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -23,13 +25,11 @@ mod gemini;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod image_types;
 #[cfg(any(feature = "gemini", feature = "responses"))]
 mod images;
 mod offline;
-#[cfg(feature = "http")]
-mod pictures;
-#[cfg(feature = "http")]
-mod quick;
 #[cfg(feature = "http")]
 mod reader;
 #[cfg(feature = "responses")]
@@ -47,16 +47,16 @@ pub use alias::aliased;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
 pub use catalog::{
-    BetaHeader, Catalogue, CatalogueEntry, ModelEntry, ModelTier, PriceTable, ProfileEntry, ProviderGroup,
+    BetaHeader, Catalog, CatalogEntry, ModelEntry, ModelTier, PriceTable, ProfileEntry, ProviderGroup,
     ThinkingMode, image_models, params_schema,
 };
 #[cfg(feature = "chat")]
 pub use chat::chat;
 #[cfg(feature = "http")]
 pub use client::Http;
-pub use endpoint::{Endpoint, Secret, base_url_fault, shown_url};
+pub use endpoint::{Endpoint, Secret, base_url_error, redacted_url};
 #[cfg(feature = "http")]
-pub use fetch::NotFetched;
+pub use fetch::FetchError;
 #[cfg(feature = "gemini")]
 pub use gemini::{GeminiOptions, gemini, gemini_with};
 #[cfg(feature = "gemini")]

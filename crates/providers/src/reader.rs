@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, Provider};
+use meerkat_core::{DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider};
 use serde_json::Value;
 
 use crate::sse::{Parser, SseError};
@@ -56,7 +56,7 @@ impl Reader {
     }
 
     /// Returns the response, or an error if the stream was cut off.
-    pub(crate) fn finish(self) -> Result<Answer, ModelError> {
+    pub(crate) fn finish(self) -> Result<ModelResponse, ModelError> {
         self.decoder.finish()
     }
 }

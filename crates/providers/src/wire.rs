@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use meerkat_core::{Answer, DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider};
+use meerkat_core::{DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse, Provider};
 use serde_json::Value;
 
 use crate::sse::Event;
@@ -69,7 +69,7 @@ pub(crate) trait Decode: Send {
     fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
 
     /// Returns the response, or an error if the stream was cut off.
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError>;
 }
 
 /// Parameters that a caller may set by name, and the providers that accept each. A session keeps its parameters

@@ -117,7 +117,7 @@ impl Entry for StoredPrompt {
 }
 
 /// Builds a listing; values that are not entries of this type are skipped.
-pub(crate) fn listed<E: Entry>(values: &[Value]) -> E::List {
+pub(crate) fn build_list<E: Entry>(values: &[Value]) -> E::List {
     ordered(values.iter().filter_map(E::read).map(Arc::new).collect())
 }
 
@@ -127,7 +127,7 @@ fn ordered<E: Entry>(mut entries: Vec<Arc<E>>) -> E::List {
 }
 
 /// A cached listing, updated incrementally from changes to the stored values.
-pub(crate) struct Kept<E: Entry>(Mutex<CacheState<E>>);
+pub(crate) struct CachedListing<E: Entry>(Mutex<CacheState<E>>);
 
 struct CacheState<E: Entry> {
     scope: String,
@@ -137,7 +137,7 @@ struct CacheState<E: Entry> {
     list: Arc<E::List>,
 }
 
-impl<E: Entry> Default for Kept<E> {
+impl<E: Entry> Default for CachedListing<E> {
     fn default() -> Self {
         Self(Mutex::default())
     }
@@ -149,7 +149,7 @@ impl<E: Entry> Default for CacheState<E> {
     }
 }
 
-impl<E: Entry> Kept<E> {
+impl<E: Entry> CachedListing<E> {
     /// Returns the cached revision of a scope.
     pub(crate) fn revision(&self, scope: &str) -> u64 {
         Some(self.state()).filter(|state| state.scope == scope).map_or(0, |state| state.revision)

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::input::{RegisterPromptInput, RegisterSkillInput, UnregisterPromptInput, UnregisterSkillInput};
-use crate::listing::{Entry, Kept, listed};
+use crate::listing::{CachedListing, Entry, build_list};
 use crate::subscribers::Subscribers;
 use crate::{Bus, BusError, Error, Exchange, SkillSummary, StoredPrompt, validate};
 
@@ -74,8 +74,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     options: RwLock<Arc<Options>>,
     subscribers: Subscribers,
-    skills: Kept<SkillSummary>,
-    prompts: Kept<StoredPrompt>,
+    skills: CachedListing<SkillSummary>,
+    prompts: CachedListing<StoredPrompt>,
     changes: watch::Sender<u64>,
 }
 
@@ -88,8 +88,8 @@ impl Registry {
             clock,
             options: RwLock::new(Arc::new(options)),
             subscribers: Subscribers::default(),
-            skills: Kept::default(),
-            prompts: Kept::default(),
+            skills: CachedListing::default(),
+            prompts: CachedListing::default(),
             changes: watch::channel(0).0,
         };
         Self { shared: Arc::new(shared), pinned: None }
@@ -201,8 +201,10 @@ impl Registry {
     ) -> Result<Option<Value>, Error> {
         let Some(author) = author else {
             return Ok(match entry {
-                Some(entry) => self.timely(self.bus_ref().set(scope, name, entry)).await.map(|()| None)?,
-                None => self.timely(self.bus_ref().delete(scope, name)).await?,
+                Some(entry) => {
+                    self.with_timeout(self.bus_ref().set(scope, name, entry)).await.map(|()| None)?
+                }
+                None => self.with_timeout(self.bus_ref().delete(scope, name)).await?,
             });
         };
         let allowed = |current: Option<&Value>| match current.filter(|current| !current.is_null()) {
@@ -213,7 +215,7 @@ impl Registry {
             entry[OWNER] = author.name.into();
             entry
         });
-        match self.timely(self.bus_ref().exchange(scope, name, entry, &allowed)).await? {
+        match self.with_timeout(self.bus_ref().exchange(scope, name, entry, &allowed)).await? {
             Exchange::Done(before) => Ok(before),
             Exchange::Denied => Err(Error::NotOwner { what, name: name.to_owned() }),
         }
@@ -222,7 +224,7 @@ impl Registry {
     /// Notifies all subscribers of a change, without waiting for them.
     fn fire(&self, trigger_type: &str, payload: &Value) {
         self.shared.changes.send_modify(|changes| *changes += 1);
-        for function in self.shared.subscribers.of(trigger_type) {
+        for function in self.shared.subscribers.functions_for(trigger_type) {
             self.shared.bus.send(&function, payload.clone());
         }
     }
@@ -234,28 +236,37 @@ impl Registry {
     }
 
     /// Waits for a bus operation, up to the timeout.
-    async fn timely<T>(&self, operation: impl Future<Output = Result<T, BusError>>) -> Result<T, BusError> {
+    async fn with_timeout<T>(
+        &self,
+        operation: impl Future<Output = Result<T, BusError>>,
+    ) -> Result<T, BusError> {
         tokio::time::timeout(self.options().timeout, operation).await.unwrap_or(Err(BusError::Timeout))
     }
 
     /// Lists the entries of a scope. Reads only the changes since the last listing, or everything if the bus does not
     /// track changes.
-    async fn listing<E: Entry>(&self, scope: &str, cached: &Kept<E>) -> Result<Arc<E::List>, BusError> {
+    async fn listing<E: Entry>(
+        &self,
+        scope: &str,
+        cached: &CachedListing<E>,
+    ) -> Result<Arc<E::List>, BusError> {
         loop {
             let since = cached.revision(scope);
-            let Some(changes) = self.timely(self.bus_ref().changes(scope, since)).await? else { break };
+            let Some(changes) = self.with_timeout(self.bus_ref().changes(scope, since)).await? else { break };
             if let Some(list) = cached.update(scope, since, changes) {
                 return Ok(list);
             }
         }
-        let values = self.timely(self.bus_ref().list(scope)).await?;
-        Ok(Arc::new(listed::<E>(&values)))
+        let values = self.with_timeout(self.bus_ref().list(scope)).await?;
+        Ok(Arc::new(build_list::<E>(&values)))
     }
 
     /// Calls the function behind a section or a prompt.
     async fn trigger(&self, function: &str, data: Value) -> Result<Value, Error> {
         let call = self.shared.bus.call(function, data, self.options().timeout);
-        self.timely(call).await.map_err(|source| Error::Trigger { function: function.to_owned(), source })
+        self.with_timeout(call)
+            .await
+            .map_err(|source| Error::Trigger { function: function.to_owned(), source })
     }
 }
 
@@ -286,6 +297,6 @@ fn input<T: DeserializeOwned>(data: Value) -> Result<T, Error> {
 }
 
 /// Rejects function ids with whitespace: no worker registers such ids, and they could be mistaken for others.
-fn refuse_blank(function: &str) -> Result<(), Error> {
+fn reject_whitespace(function: &str) -> Result<(), Error> {
     if function.contains(char::is_whitespace) { Err(Error::Blank(function.to_owned())) } else { Ok(()) }
 }

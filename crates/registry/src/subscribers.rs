@@ -27,7 +27,7 @@ impl Subscribers {
     }
 
     /// Returns the functions to call; a function with two subscriptions is called twice.
-    pub(crate) fn of(&self, trigger_type: &str) -> Vec<String> {
+    pub(crate) fn functions_for(&self, trigger_type: &str) -> Vec<String> {
         let all = self.all();
         let of_type = all.values().filter(|subscription| subscription.trigger_type == trigger_type);
         of_type.map(|subscription| subscription.function.clone()).collect()

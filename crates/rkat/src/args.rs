@@ -9,12 +9,12 @@ mod words;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use meerkat::{ApprovalPolicy, Backend, FileAccess, Provider, RealmScope, Span, Unnamed, Usd};
+use meerkat::{ApprovalPolicy, Backend, DefaultRealm, FileAccess, HumanDuration, Provider, RealmScope, Usd};
 
 use crate::error::ErrorFormat;
 pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
 pub(crate) use registry::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
-pub(crate) use skill::{SkillCommand, SkillPlace};
+pub(crate) use skill::{InstallTarget, SkillCommand};
 
 pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
 pub(crate) use words::normalize;
@@ -245,7 +245,7 @@ pub(crate) struct RunArgs {
     pub(crate) max_tokens: Option<u32>,
     /// Time limit for the run, such as 90s or 5m.
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_span)]
-    pub(crate) max_duration: Option<Span>,
+    pub(crate) max_duration: Option<HumanDuration>,
     /// Maximum number of tool calls in the run.
     #[arg(long, value_name = "N")]
     pub(crate) max_tool_calls: Option<u32>,
@@ -461,7 +461,7 @@ pub(crate) enum ConfigCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ConfigInput {
     #[command(flatten)]
-    pub(crate) document: Document,
+    pub(crate) document: ConfigSource,
     /// Fail unless this is still the current generation.
     #[arg(long, value_name = "N")]
     pub(crate) expected_generation: Option<u64>,
@@ -470,7 +470,7 @@ pub(crate) struct ConfigInput {
 /// Source of a config document.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Document {
+pub(crate) struct ConfigSource {
     /// A TOML or JSON file; `-` for stdin.
     pub(crate) file: Option<PathBuf>,
     /// The document as JSON.
@@ -542,7 +542,7 @@ pub(crate) enum RealmCommand {
 
 impl ScopeArgs {
     /// Returns the selected realm and the one to use if none is named.
-    pub(crate) fn scope(&self) -> (RealmScope, Unnamed) {
+    pub(crate) fn scope(&self) -> (RealmScope, DefaultRealm) {
         let scope = RealmScope {
             realm: self.realm.clone(),
             instance: self.instance.clone(),
@@ -551,7 +551,7 @@ impl ScopeArgs {
             context_root: self.context_root.clone(),
             user_config_root: self.user_config_root.clone(),
         };
-        (scope, if self.isolated { Unnamed::Isolated } else { Unnamed::Workspace })
+        (scope, if self.isolated { DefaultRealm::Isolated } else { DefaultRealm::Workspace })
     }
 }
 
@@ -606,8 +606,8 @@ fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
 }
 
-fn parse_span(text: &str) -> Result<Span, String> {
-    text.parse().map_err(|error: meerkat::SpanError| error.to_string())
+fn parse_span(text: &str) -> Result<HumanDuration, String> {
+    text.parse().map_err(|error: meerkat::ParseDurationError| error.to_string())
 }
 
 fn parse_provider(text: &str) -> Result<Provider, String> {

@@ -5,7 +5,7 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use meerkat::Surroundings;
+use meerkat::SystemDirs;
 use meerkat_telemetry::Settings;
 
 use crate::out;
@@ -46,7 +46,7 @@ fn set(name: &str) -> Option<std::ffi::OsString> {
 }
 
 /// Returns the system directories.
-pub(crate) fn surroundings() -> Surroundings {
+pub(crate) fn system_dirs() -> SystemDirs {
     let dir = |name: &str| set(name).map(PathBuf::from);
     let data_home = if cfg!(windows) {
         dir("APPDATA")
@@ -55,7 +55,7 @@ pub(crate) fn surroundings() -> Surroundings {
     } else {
         dir("XDG_DATA_HOME").or_else(|| dir("HOME").map(|home| home.join(".local/share")))
     };
-    Surroundings { data_home, current_dir: std::env::current_dir().ok(), home: home() }
+    SystemDirs { data_home, current_dir: std::env::current_dir().ok(), home: home() }
 }
 
 /// Returns the user's home directory.
@@ -134,7 +134,7 @@ pub(crate) fn stderr_is_terminal() -> bool {
 }
 
 /// Returns `true` if notes on stderr may be dimmed.
-pub(crate) fn stderr_has_colours() -> bool {
+pub(crate) fn stderr_has_colors() -> bool {
     std::io::stderr().is_terminal() && set("NO_COLOR").is_none()
 }
 
@@ -157,8 +157,8 @@ pub(crate) fn telemetry() -> Settings {
 }
 
 /// Adds the secrets in the environment to the redactor.
-pub(crate) fn tell_secrets() {
-    all().iter().for_each(|(name, value)| out::secrets().learn_named(name, value));
+pub(crate) fn register_secrets() {
+    all().iter().for_each(|(name, value)| out::secrets().add_named(name, value));
 }
 
 /// Returns the full environment. MCP servers get the part without secrets.
@@ -174,7 +174,7 @@ pub(crate) fn program() -> Option<PathBuf> {
 }
 
 /// Returns the directory for temporary files.
-pub(crate) fn temporary() -> Option<PathBuf> {
+pub(crate) fn temp_dir() -> Option<PathBuf> {
     set("TMPDIR").map(PathBuf::from)
 }
 

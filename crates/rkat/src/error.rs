@@ -88,13 +88,13 @@ impl CliError {
     /// separate state root.
     pub(crate) fn report(&self, format: ErrorFormat, state_root: Option<&Path>) -> ExitCode {
         let body = self.body();
-        out::say(&format!("error: {} [{}]", body.message, body.code));
+        out::stderr_line(&format!("error: {} [{}]", body.message, body.code));
         let resumable = body.data.as_ref().filter(|data| data["resumable"] == true);
         if let Some(session) = resumable.and_then(|data| data["session_ref"].as_str()) {
             let root = state_root
                 .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())))
                 .unwrap_or_default();
-            out::say(&format!("hint: rkat run {root}--resume={session} \"…\" continues the session"));
+            out::stderr_line(&format!("hint: rkat run {root}--resume={session} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {
             out::line(&json!({ "error": body }).to_string());

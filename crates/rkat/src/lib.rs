@@ -45,11 +45,11 @@ pub fn main() -> ExitCode {
     let runtime = match threads.worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            out::say(&format!("error: cannot start threads: {error}"));
+            out::stderr_line(&format!("error: cannot start threads: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    env::tell_secrets();
+    env::register_secrets();
     let telemetry = telemetry();
     let (format, state_root) = (cli.command.error_format(), cli.scope.state_root.clone());
     let code = match runtime.block_on(commands::execute(cli)) {
@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
     };
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     if let Some(dropped) = telemetry.finish(TRACE_FLUSH_TIMEOUT) {
-        out::say(&format!("warning: {dropped}"));
+        out::stderr_line(&format!("warning: {dropped}"));
     }
     code
 }
@@ -66,8 +66,8 @@ pub fn main() -> ExitCode {
 /// Starts logging and tracing as configured by the environment.
 fn telemetry() -> Telemetry {
     let Settings { log, otlp, warnings } = env::telemetry();
-    warnings.iter().for_each(|warning| out::say(&format!("warning: {warning}")));
-    let sink: LineSink = Arc::new(out::say);
+    warnings.iter().for_each(|warning| out::stderr_line(&format!("warning: {warning}")));
+    let sink: LineSink = Arc::new(out::stderr_line);
     let log = log.map(|filter| (filter, sink));
     Telemetry::start(TelemetryOptions { log, otlp, redactor: out::secrets() })
 }

@@ -75,7 +75,7 @@ impl Locator {
         }
         match steps_back(&self.text) {
             Some(back) => self.nth_last(runtime, back).await,
-            None => self.by_beginning(runtime).await,
+            None => self.by_prefix(runtime).await,
         }
     }
 
@@ -91,8 +91,8 @@ impl Locator {
         })
     }
 
-    async fn by_beginning(&self, runtime: &Runtime) -> Result<SessionId, CliError> {
-        let archived = meerkat::Archived::Included;
+    async fn by_prefix(&self, runtime: &Runtime) -> Result<SessionId, CliError> {
+        let archived = meerkat::ArchivedFilter::Included;
         let query = SessionQuery { archived, limit: Some(MAX_SEARCHED), ..SessionQuery::default() };
         let found: Vec<_> = runtime
             .sessions()

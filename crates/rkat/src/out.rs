@@ -21,7 +21,7 @@ const QUEUE_CAPACITY: usize = 4096;
 /// Queue of the thread that writes lines to stderr for code that must not block.
 static QUEUE: LazyLock<SyncSender<String>> = LazyLock::new(|| {
     let (queue, lines) = sync_channel::<String>(QUEUE_CAPACITY);
-    std::thread::spawn(move || lines.iter().for_each(|line| say(&line)));
+    std::thread::spawn(move || lines.iter().for_each(|line| stderr_line(&line)));
     queue
 });
 
@@ -74,7 +74,7 @@ fn write(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
     if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {
-            say(&format!("error: cannot write the result: {error}"));
+            stderr_line(&format!("error: cannot write the result: {error}"));
         }
         std::process::exit(i32::from(error.kind() != ErrorKind::BrokenPipe));
     }
@@ -86,7 +86,7 @@ pub(crate) fn line(text: &str) {
 }
 
 /// Writes a line to stderr, ignoring errors.
-pub(crate) fn say(text: &str) {
+pub(crate) fn stderr_line(text: &str) {
     write_error(&format!("{}\n", Destination::stderr().printable(text)));
 }
 
@@ -97,10 +97,10 @@ pub(crate) fn queue(text: &str) {
 
 /// Writes a less important line to stderr, dimmed if colors are enabled.
 pub(crate) fn note(text: &str) {
-    if env::stderr_has_colours() {
+    if env::stderr_has_colors() {
         write_error(&format!("\u{1b}[2m{}\u{1b}[0m\n", Destination::stderr().printable(text)));
     } else {
-        say(text);
+        stderr_line(text);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
 }
 
 /// Renders rows under their headings. The last column is never clipped.
-pub(crate) fn whole_table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+pub(crate) fn unclipped_table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     layout(headings, rows, page, |cell, _| cell.to_owned())
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn read(need: Need) -> Result<Option<String>, CliError> {
         Ok(done) => done,
         Err(_) if kind != StdinKind::Stream => ended.await,
         Err(_) => {
-            out::say(notice(need));
+            out::stderr_line(notice(need));
             let can_skip = need == Need::Optional && !env::stderr_is_terminal();
             if can_skip && timeout(SILENCE_LIMIT, started).await.is_err() {
                 return Err(CliError::Usage(

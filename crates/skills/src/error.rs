@@ -77,7 +77,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The error in it.
-        source: crate::Fault,
+        source: crate::ParseError,
     },
     /// The remaps of a key are cyclic.
     #[error("cyclic remap of `{0}`; fix `skills.identity.remaps`")]
@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// A server's response is not a list of skills.
     #[error("`{url}` did not return a list of skills: {why}")]
-    BadCatalogue {
+    BadCatalog {
         /// The URL, without credentials.
         url: String,
         /// The reason.
@@ -196,7 +196,7 @@ impl Error {
             | Self::TooSlow { .. }
             | Self::NoVariable(_)
             | Self::Fetch { .. }
-            | Self::BadCatalogue { .. }
+            | Self::BadCatalog { .. }
             | Self::BadLock { .. } => ErrorKind::SkillResolutionFailed,
         }
     }

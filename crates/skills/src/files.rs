@@ -67,7 +67,7 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// Returns an error with the directory if it is outside the project.
-pub fn stays_within(project: &Path, root: &Path) -> Result<(), Error> {
+pub fn ensure_within(project: &Path, root: &Path) -> Result<(), Error> {
     let existing = root.ancestors().find_map(|above| above.canonicalize().ok());
     match (project.canonicalize(), existing) {
         (Ok(project), Some(path)) if !path.starts_with(&project) => Err(Error::Outside(root.to_owned())),
@@ -77,9 +77,9 @@ pub fn stays_within(project: &Path, root: &Path) -> Result<(), Error> {
 
 /// Writes a temporary file next to `path`, then renames it.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let dir = path.parent().unwrap_or(Path::new("."));
     let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
@@ -89,7 +89,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Moves a finished directory into place. An existing one is moved away first, and restored if that fails.
-pub(crate) fn put_folder(fresh: &Path, place: &Path) -> Result<(), Error> {
+pub(crate) fn put_dir(fresh: &Path, place: &Path) -> Result<(), Error> {
     let old = place.with_extension(format!("old-{}", std::process::id()));
     let existed = place.symlink_metadata().is_ok();
     if existed {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{open_lock, put_folder, read_bounded, refuse_link, write_atomic};
+use crate::files::{open_lock, put_dir, read_bounded, refuse_link, write_atomic};
 use crate::source::{check_url, clone_into};
 use crate::{
-    Digest, Error, Folder, GitOptions, Limits, Place, Provenance, Scope, Skill, SkillName, Source as _,
-    SourceId, SourceStatus, Transport,
+    Digest, Directory, Error, GitOptions, Limits, Provenance, Scope, Skill, SkillLocation, SkillName,
+    Source as _, SourceId, SourceStatus, Transport,
 };
 
 /// Name of the lock file in a directory of skills.
@@ -29,7 +29,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// Origin of a skill to install.
 pub enum Origin {
     /// A directory.
-    Folder(PathBuf),
+    Directory(PathBuf),
     /// A git repository.
     Git(GitOptions),
 }
@@ -74,9 +74,9 @@ pub async fn install(
     overwrite: Overwrite,
 ) -> Result<Installed, Error> {
     match origin {
-        Origin::Folder(folder) => {
-            let path = folder.canonicalize().map_err(Error::file("read", folder))?.display().to_string();
-            let source = From { folder, bounds: None, origin: path, commit: None };
+        Origin::Directory(dir) => {
+            let path = dir.canonicalize().map_err(Error::file("read", dir))?.display().to_string();
+            let source = From { dir, bounds: None, origin: path, commit: None };
             place(source, name, root, overwrite)
         }
         Origin::Git(options) => {
@@ -86,17 +86,17 @@ pub async fn install(
             let fetched = fetched.map_err(Error::file("create a directory in", root))?;
             let commit = clone_into(fetched.path(), options).await?;
             let inner = options.skills_root.clone().unwrap_or_default();
-            let origin = crate::source::shown(&options.url);
-            let folder = &fetched.path().join(inner);
+            let origin = crate::source::redacted_url(&options.url);
+            let dir = &fetched.path().join(inner);
             let bounds = Some(fetched.path());
-            place(From { folder, bounds, origin, commit: Some(commit) }, name, root, overwrite)
+            place(From { dir, bounds, origin, commit: Some(commit) }, name, root, overwrite)
         }
     }
 }
 
 /// Source to install a skill from.
 struct From<'a> {
-    folder: &'a Path,
+    dir: &'a Path,
     /// Directory that symlinks must not leave.
     bounds: Option<&'a Path>,
     origin: String,
@@ -111,7 +111,7 @@ fn place(
 ) -> Result<Installed, Error> {
     let skill = pick(&source, name)?;
     let From { origin, commit, .. } = source;
-    let Place::Folder { folder: from, .. } = &skill.place else {
+    let SkillLocation::Directory { dir: from, .. } = &skill.place else {
         return Err(Error::NothingToInstall(origin));
     };
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
@@ -126,9 +126,9 @@ fn place(
     let fresh = tempfile::Builder::new().prefix(".install-").tempdir_in(root);
     let fresh = fresh.map_err(Error::file("create a directory in", root))?;
     let copied = fresh.path().join("skill");
-    Copy::default().folder(from, &copied)?;
+    Copy::default().dir(from, &copied)?;
     let digest = tree_digest(&copied)?.to_string();
-    put_folder(&copied, &target)?;
+    put_dir(&copied, &target)?;
     let installed = Installed { name: slug.to_string(), origin, commit, digest };
     lock.skills.insert(slug.to_string(), installed.clone());
     write_lock(root, &lock)?;
@@ -136,23 +136,20 @@ fn place(
 }
 
 /// Finds the skill to install.
-fn pick(
-    &From { folder, bounds, ref origin, .. }: &From<'_>,
-    name: Option<&str>,
-) -> Result<Arc<Skill>, Error> {
+fn pick(&From { dir, bounds, ref origin, .. }: &From<'_>, name: Option<&str>) -> Result<Arc<Skill>, Error> {
     let provenance = Provenance {
-        source_uuid: SourceId::of_place(origin),
+        source_uuid: SourceId::from_location(origin),
         display_name: "install".to_owned(),
         transport_kind: Transport::Filesystem,
         fingerprint: String::new(),
         status: SourceStatus::Active,
     };
-    let source = Folder::new(provenance, Scope::User, folder.to_owned(), Limits::default());
-    let source = bounds.map(Path::to_owned).into_iter().fold(source, Folder::within);
-    let found = source.look();
-    let base = folder.canonicalize().map_err(Error::file("read", folder))?;
+    let source = Directory::new(provenance, Scope::User, dir.to_owned(), Limits::default());
+    let source = bounds.map(Path::to_owned).into_iter().fold(source, Directory::within);
+    let found = source.scan();
+    let base = dir.canonicalize().map_err(Error::file("read", dir))?;
     let is_root =
-        |skill: &&Arc<Skill>| matches!(&skill.place, Place::Folder { folder, .. } if *folder == base);
+        |skill: &&Arc<Skill>| matches!(&skill.place, SkillLocation::Directory { dir, .. } if *dir == base);
     let find_named = |name: &str| {
         let lower = name.to_lowercase();
         found
@@ -195,32 +192,32 @@ pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed
     })?;
     let _guard = guard(root)?;
     let mut lock = read_lock(root)?;
-    let folder = root.join(slug.as_str());
+    let dir = root.join(slug.as_str());
     let Some(installed) = lock.skills.remove(slug.as_str()) else {
-        return remove_own(folder, &slug, overwrite);
+        return remove_own(dir, &slug, overwrite);
     };
-    if folder.symlink_metadata().is_ok() {
-        let unchanged = tree_digest(&folder).is_ok_and(|digest| digest.to_string() == installed.digest);
+    if dir.symlink_metadata().is_ok() {
+        let unchanged = tree_digest(&dir).is_ok_and(|digest| digest.to_string() == installed.digest);
         if !unchanged && overwrite == Overwrite::Refuse {
-            return Err(Error::Changed(folder));
+            return Err(Error::Changed(dir));
         }
-        crate::files::remove(&folder)?;
+        crate::files::remove(&dir)?;
     }
     write_lock(root, &lock)?;
     Ok(installed)
 }
 
 /// Removes a skill that was not installed, if `overwrite` allows it.
-fn remove_own(folder: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
-    if !folder.join("SKILL.md").is_file() {
+fn remove_own(dir: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<Installed, Error> {
+    if !dir.join("SKILL.md").is_file() {
         return Err(Error::NoSuchName(slug.to_string()));
     }
     if overwrite == Overwrite::Refuse {
-        return Err(Error::NotInstalled(folder));
+        return Err(Error::NotInstalled(dir));
     }
-    let digest = tree_digest(&folder)?.to_string();
-    crate::files::remove(&folder)?;
-    Ok(Installed { name: slug.to_string(), origin: folder.display().to_string(), commit: None, digest })
+    let digest = tree_digest(&dir)?.to_string();
+    crate::files::remove(&dir)?;
+    Ok(Installed { name: slug.to_string(), origin: dir.display().to_string(), commit: None, digest })
 }
 
 /// Creates a new skill from a template, and returns its file.
@@ -232,11 +229,11 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
         name: name.chars().take(80).collect(),
         why: "may contain only lowercase letters, digits, and hyphens",
     })?;
-    let folder = root.join(slug.as_str());
+    let dir = root.join(slug.as_str());
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
-    fs::create_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Taken(folder.clone()),
-        _ => Error::File { doing: "create", path: folder.clone(), source: error },
+    fs::create_dir(&dir).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Taken(dir.clone()),
+        _ => Error::File { doing: "create", path: dir.clone(), source: error },
     })?;
     let title: Vec<String> = slug.as_str().split('-').map(capitalized).collect();
     let title = title.join(" ");
@@ -246,7 +243,7 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
         "---\nname: {slug}\ndescription: {description}\n---\n# {title}\n\nWrite the steps here, in order. \
          Put long references, scripts and\ntemplates into files next to this one, and name them where they are needed.\n"
     );
-    let file = folder.join("SKILL.md");
+    let file = dir.join("SKILL.md");
     write_atomic(&file, text.as_bytes())?;
     Ok(file)
 }
@@ -293,14 +290,14 @@ struct Copy {
 }
 
 impl Copy {
-    fn folder(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+    fn dir(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
         fs::create_dir_all(to).map_err(Error::file("create", to))?;
         for entry in fs::read_dir(from).map_err(Error::file("read", from))? {
             let entry = entry.map_err(Error::file("read", from))?;
             let metadata = entry.metadata().map_err(Error::file("read", entry.path()))?;
             let (path, target) = (entry.path(), to.join(entry.file_name()));
             if metadata.is_dir() && entry.file_name() != ".git" {
-                self.folder(&path, &target)?;
+                self.dir(&path, &target)?;
             } else if metadata.is_file() {
                 self.files += 1;
                 self.bytes += metadata.len();
@@ -315,23 +312,23 @@ impl Copy {
 }
 
 /// Computes a digest of all files below a directory, from their paths and contents.
-fn tree_digest(folder: &Path) -> Result<Digest, Error> {
+fn tree_digest(dir: &Path) -> Result<Digest, Error> {
     let mut lines = Vec::new();
-    digest_into(folder, folder, &mut lines)?;
+    digest_into(dir, dir, &mut lines)?;
     lines.sort_unstable();
-    Ok(Digest::of(lines.concat().as_bytes()))
+    Ok(Digest::compute(lines.concat().as_bytes()))
 }
 
-fn digest_into(base: &Path, folder: &Path, lines: &mut Vec<String>) -> Result<(), Error> {
-    for entry in fs::read_dir(folder).map_err(Error::file("read", folder))? {
-        let path = entry.map_err(Error::file("read", folder))?.path();
+fn digest_into(base: &Path, dir: &Path, lines: &mut Vec<String>) -> Result<(), Error> {
+    for entry in fs::read_dir(dir).map_err(Error::file("read", dir))? {
+        let path = entry.map_err(Error::file("read", dir))?.path();
         let metadata = path.symlink_metadata().map_err(Error::file("read", &path))?;
         if metadata.is_dir() {
             digest_into(base, &path, lines)?;
         } else if metadata.is_file() {
             let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
             let relative = path.strip_prefix(base).unwrap_or(&path);
-            lines.push(format!("{}\0{}\n", relative.display(), Digest::of(&bytes)));
+            lines.push(format!("{}\0{}\n", relative.display(), Digest::compute(&bytes)));
         }
     }
     Ok(())

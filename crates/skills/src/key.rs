@@ -34,7 +34,7 @@ impl SourceId {
 
     /// Derives a stable id from a location that has no configured one.
     #[must_use]
-    pub fn of_place(place: &str) -> Self {
+    pub fn from_location(place: &str) -> Self {
         let digest = Sha256::digest(place.as_bytes());
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn location_has_a_stable_id() {
-        assert_eq!(SourceId::of_place("/srv/skills"), SourceId::of_place("/srv/skills"));
-        assert_ne!(SourceId::of_place("/srv/skills"), SourceId::of_place("/srv/other"));
+        assert_eq!(SourceId::from_location("/srv/skills"), SourceId::from_location("/srv/skills"));
+        assert_ne!(SourceId::from_location("/srv/skills"), SourceId::from_location("/srv/other"));
     }
 }

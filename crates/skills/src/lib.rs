@@ -6,7 +6,7 @@
 //! A [`Catalogue`] consists of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served
 //! is a function of one: see [`view`]. [`AgentTools`] provides the tools for agents.
 
-mod catalogue;
+mod catalog;
 mod document;
 mod error;
 mod files;
@@ -24,25 +24,26 @@ mod tools;
 pub mod view;
 mod watch;
 
-pub use catalogue::{Catalogue, Refreshed};
-pub use document::{Document, Fault};
+pub use catalog::{Catalog, Refreshed};
+pub use document::{Document, ParseError};
 pub use error::Error;
-pub use files::stays_within;
+pub use files::ensure_within;
 pub use install::{Installed, Origin, Overwrite, create, install, remove};
 pub use key::{KeyError, SkillKey, SkillName, SkillRef, SourceId};
 pub use lint::{Finding, Report, Severity, lint, lint_file};
 pub use problem::{Effect, Problem};
 pub use read::{Bundle, BundledFile, MAX_FILE_BYTES, MAX_FILES, MAX_FILES_BYTES, SkillText};
 pub use skill::{
-    Digest, Invocation, Place, Provenance, Scope, Skill, SourceStatus, Traits, Transport, Trust,
+    Digest, Invocation, Provenance, Scope, Skill, SkillLocation, SkillMetadata, SourceStatus, Transport,
+    Trust,
 };
-pub use snapshot::{Listed, Policy, Snapshot};
+pub use snapshot::{Policy, Snapshot, SnapshotEntry};
 pub use source::{
-    Companion, Embedded, Fetch, FetchError, Folder, Found, Git, GitOptions, Http, HttpOptions, IgnoreReason,
-    Ignored, Limits, Nested, RefKind, Roots, Source, companions, standard_roots,
+    Companion, Directory, Embedded, Fetch, FetchError, Git, GitOptions, Http, HttpOptions, IgnoreReason,
+    Ignored, Limits, Nested, RefKind, Roots, ScanResult, Source, companions, standard_roots,
 };
-pub use tools::{AgentTools, Offered};
-pub use watch::{Notices, Watch, WatchOptions};
+pub use tools::{AgentTools, SkillFilter};
+pub use watch::{FsEvents, Watch, WatchOptions};
 
 /// Maximum size of a SKILL.md, in bytes.
 pub const MAX_SKILL_BYTES: u64 = 1024 * 1024;

@@ -14,7 +14,7 @@ pub(crate) fn unusable_name(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the reason why an unknown name is rejected as invalid rather than not found.
-pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
+pub(crate) fn name_error(name: &str) -> Option<&'static str> {
     if name.trim().is_empty() {
         return Some("is empty");
     }
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn names_that_are_paths_are_rejected() {
         for bad in ["", " ", "../../../etc/passwd", ".ssh/id_rsa", "a\\b", "a\0", "..", "..%2f", "%2e"] {
-            assert!(bad_name(bad).is_some(), "{bad:?}");
+            assert!(name_error(bad).is_some(), "{bad:?}");
         }
         for good in ["git", "ms-office-suite:pdf", "日本 語", "100% done", "a.b"] {
-            assert_eq!(bad_name(good), None);
+            assert_eq!(name_error(good), None);
         }
     }
 

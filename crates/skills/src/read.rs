@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::files::read_bounded;
-use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Place, Skill, path};
+use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Skill, SkillLocation, path};
 
 /// Maximum size of a bundled file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -64,9 +64,9 @@ impl Skill {
     /// Returns an error if the file is missing, too large, or no longer valid.
     pub fn read(&self) -> Result<SkillText, Error> {
         let (text, path) = match &self.place {
-            Place::Text(text) => (text.to_string(), PathBuf::from(self.base())),
-            Place::Folder { folder, file } => {
-                let path = inside(folder, Path::new(file))?;
+            SkillLocation::Text(text) => (text.to_string(), PathBuf::from(self.base())),
+            SkillLocation::Directory { dir, file } => {
+                let path = inside(dir, Path::new(file))?;
                 let bytes = read_bounded(&path, MAX_SKILL_BYTES)?;
                 (String::from_utf8(bytes).unwrap_or_else(|error| lossy(&error)), path)
             }
@@ -81,12 +81,12 @@ impl Skill {
     /// # Errors
     /// Returns an error if its directory cannot be read.
     pub fn bundle(&self) -> Result<Bundle, Error> {
-        let Place::Folder { folder, file } = &self.place else {
+        let SkillLocation::Directory { dir, file } = &self.place else {
             let only = BundledFile { path: "SKILL.md".to_owned(), size: self.size };
             return Ok(Bundle { files: vec![only], left_out: 0 });
         };
         let mut listing = Listing::default();
-        listing.collect(folder, "", 0).map_err(Error::file("list", folder))?;
+        listing.collect(dir, "", 0).map_err(Error::file("list", dir))?;
         let mut files = listing.files;
         if !files.iter().any(|listed| listed.path == *file) {
             // The listing hit its limit before it reached SKILL.md, which always exists.
@@ -112,19 +112,19 @@ impl Skill {
         let refuse = |why| Error::BadPath { path: wanted.chars().take(200).collect(), why };
         let relative = path::relative(wanted).map_err(refuse)?;
         match &self.place {
-            Place::Text(text) if relative == Path::new("SKILL.md") => Ok(text.as_bytes().to_vec()),
-            Place::Text(_) => Err(Error::NoSuchFile(wanted.to_owned())),
-            Place::Folder { folder, file } => {
+            SkillLocation::Text(text) if relative == Path::new("SKILL.md") => Ok(text.as_bytes().to_vec()),
+            SkillLocation::Text(_) => Err(Error::NoSuchFile(wanted.to_owned())),
+            SkillLocation::Directory { dir, file } => {
                 let limit = if relative == Path::new(file) { MAX_SKILL_BYTES } else { MAX_FILE_BYTES };
-                read_bounded(&inside(folder, &relative)?, limit)
+                read_bounded(&inside(dir, &relative)?, limit)
             }
         }
     }
 
     /// Returns the relative path of the bundled file at a file system path, if it is one.
     pub(crate) fn file_at(&self, path: &Path) -> Option<String> {
-        let Place::Folder { folder, file } = &self.place else { return None };
-        let relative = path.strip_prefix(folder).ok()?;
+        let SkillLocation::Directory { dir, file } = &self.place else { return None };
+        let relative = path.strip_prefix(dir).ok()?;
         let bundled = is_listed(relative) && relative != Path::new(file);
         let parts: Option<Vec<_>> = relative.iter().map(|part| part.to_str()).collect();
         parts.filter(|_| bundled).map(|parts| parts.join("/"))
@@ -135,7 +135,7 @@ impl Skill {
     /// # Errors
     /// Same as [`Self::read_file`].
     pub fn file_digest(&self, wanted: &str) -> Result<Digest, Error> {
-        Ok(Digest::of(&self.read_file(wanted)?))
+        Ok(Digest::compute(&self.read_file(wanted)?))
     }
 }
 
@@ -144,21 +144,21 @@ fn lossy(error: &std::string::FromUtf8Error) -> String {
 }
 
 /// Resolves a path and checks that it is still inside the directory.
-pub(crate) fn inside(folder: &Path, relative: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn inside(dir: &Path, relative: &Path) -> Result<PathBuf, Error> {
     let display = || relative.display().to_string();
-    let path = folder.join(relative);
+    let path = dir.join(relative);
     let resolved = path.canonicalize().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::NoSuchFile(display()),
         _ => Error::File { doing: "read", path: path.clone(), source: error },
     })?;
-    if !resolved.starts_with(folder) {
+    if !resolved.starts_with(dir) {
         return Err(Error::BadPath {
             path: display(),
             why: "it is a symlink that leads out of the skill's directory",
         });
     }
     // A symlink with an allowed name may point to a hidden file.
-    let hidden = resolved.strip_prefix(folder).is_ok_and(|resolved| !is_listed(resolved));
+    let hidden = resolved.strip_prefix(dir).is_ok_and(|resolved| !is_listed(resolved));
     if hidden || !is_listed(relative) || !resolved.is_file() {
         return Err(Error::NoSuchFile(display()));
     }
@@ -185,8 +185,8 @@ struct Listing {
 
 impl Listing {
     /// Lists the files below a directory. Symlinks are not followed; hidden files are not part of a skill.
-    fn collect(&mut self, folder: &Path, prefix: &str, depth: usize) -> std::io::Result<()> {
-        for entry in fs::read_dir(folder)?.flatten() {
+    fn collect(&mut self, dir: &Path, prefix: &str, depth: usize) -> std::io::Result<()> {
+        for entry in fs::read_dir(dir)?.flatten() {
             self.seen += 1;
             if self.seen > MAX_SEEN {
                 break;

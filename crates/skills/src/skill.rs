@@ -87,7 +87,7 @@ pub struct Digest([u8; 32]);
 impl Digest {
     /// Computes the digest of `bytes`.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 }
@@ -139,7 +139,7 @@ impl Invocation {
 
 /// Metadata of a skill other than name and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Traits {
+pub struct SkillMetadata {
     /// Tools it requests to use without approval. The request is informational and grants nothing.
     pub allowed_tools: Vec<String>,
     /// Capabilities it requires.
@@ -150,7 +150,7 @@ pub struct Traits {
     pub invocation: Invocation,
 }
 
-impl Default for Traits {
+impl Default for SkillMetadata {
     fn default() -> Self {
         Self {
             allowed_tools: Vec::new(),
@@ -163,11 +163,11 @@ impl Default for Traits {
 
 /// Location of a skill's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SkillLocation {
     /// In a directory, with its bundled files.
-    Folder {
+    Directory {
         /// The canonical path of the directory.
-        folder: PathBuf,
+        dir: PathBuf,
         /// The name of the file in it, usually `SKILL.md`.
         file: &'static str,
     },
@@ -205,11 +205,11 @@ pub struct Skill {
     /// The size of its SKILL.md in bytes.
     pub size: u64,
     /// Its other metadata.
-    pub traits: Traits,
+    pub traits: SkillMetadata,
     /// Trust in its location.
     pub trust: Trust,
     /// Location of its text.
-    pub place: Place,
+    pub place: SkillLocation,
 }
 
 impl Skill {
@@ -223,8 +223,8 @@ impl Skill {
     #[must_use]
     pub fn base(&self) -> String {
         match &self.place {
-            Place::Folder { folder, .. } => folder.display().to_string(),
-            Place::Text(_) => format!("skill://{}", self.key.skill_name),
+            SkillLocation::Directory { dir, .. } => dir.display().to_string(),
+            SkillLocation::Text(_) => format!("skill://{}", self.key.skill_name),
         }
     }
 }

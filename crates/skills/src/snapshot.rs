@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::problem::{Effect, Problem};
-use crate::source::Found;
+use crate::source::ScanResult;
 use crate::{Error, Provenance, Skill, SkillKey, SkillName, path};
 
 /// Maximum length of a remap chain. A longer one is treated as cyclic.
@@ -37,7 +37,7 @@ impl Policy {
 
 /// A skill in a snapshot.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct SnapshotEntry {
     /// The skill.
     pub skill: Arc<Skill>,
     /// Source of the skill that shadows it, if any.
@@ -48,7 +48,7 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Snapshot {
     generation: u64,
-    entries: Vec<Listed>,
+    entries: Vec<SnapshotEntry>,
     names: HashMap<String, usize>,
     keys: HashMap<SkillKey, usize>,
     sources: Vec<Arc<Provenance>>,
@@ -62,7 +62,7 @@ impl Snapshot {
     /// Creates a snapshot of the sources' skills; earlier sources take precedence.
     pub(crate) fn new(
         generation: u64,
-        found: &[Arc<Found>],
+        found: &[Arc<ScanResult>],
         sources: Vec<Arc<Provenance>>,
         policy: &Arc<Policy>,
     ) -> Self {
@@ -73,8 +73,8 @@ impl Snapshot {
         // Only the order of the sources sets the precedence. Trust only marks a skill.
         for skill in found.iter().flat_map(|found| &found.skills) {
             // A directory that is reachable by two paths is one skill.
-            if let crate::Place::Folder { folder, .. } = &skill.place
-                && !seen.insert(folder.as_os_str())
+            if let crate::SkillLocation::Directory { dir, .. } = &skill.place
+                && !seen.insert(dir.as_os_str())
             {
                 continue;
             }
@@ -88,7 +88,7 @@ impl Snapshot {
             // Slash commands do not distinguish names that differ only in case and punctuation.
             let shadowed_by = owners.get(&skill.key.skill_name).map(|owner| Arc::clone(owner));
             owners.entry(&skill.key.skill_name).or_insert(&skill.source);
-            snapshot.entries.push(Listed { skill: Arc::clone(skill), shadowed_by });
+            snapshot.entries.push(SnapshotEntry { skill: Arc::clone(skill), shadowed_by });
         }
         snapshot.index();
         snapshot
@@ -127,7 +127,7 @@ impl Snapshot {
 
     /// Lists all skills by name, including shadowed ones.
     #[must_use]
-    pub fn listed(&self) -> &[Listed] {
+    pub fn entries(&self) -> &[SnapshotEntry] {
         &self.entries
     }
 
@@ -154,7 +154,7 @@ impl Snapshot {
     }
 
     /// Lists the shadowed skills whose text differs from the skill that shadows them, which comes second.
-    pub fn collisions(&self) -> impl Iterator<Item = (&Listed, &Arc<Skill>)> {
+    pub fn collisions(&self) -> impl Iterator<Item = (&SnapshotEntry, &Arc<Skill>)> {
         self.entries.iter().filter(|entry| entry.shadowed_by.is_some()).filter_map(|entry| {
             let winner = self.names.get(entry.skill.key.skill_name.as_str())?;
             let winner = &self.entries[*winner].skill;
@@ -182,11 +182,11 @@ impl Snapshot {
         let wanted = name.trim().to_lowercase();
         let names = [Some(wanted.as_str()), wanted.rsplit_once('@').map(|(name, _)| name)];
         let matches = |text: &str| names.contains(&Some(text));
-        let withheld = self.withheld(bounded(), |skill| {
+        let withheld = self.missing_capability(bounded(), |skill| {
             let titled = || skill.title.as_ref().is_some_and(|title| matches(&title.to_lowercase()));
             matches(&skill.name.to_lowercase()) || matches(skill.key.skill_name.as_str()) || titled()
         });
-        match (withheld, path::bad_name(name)) {
+        match (withheld, path::name_error(name)) {
             (Some(withheld), _) => withheld,
             (None, Some(why)) => Error::BadName { name: bounded(), why },
             (None, None) => self.turned_off(bounded()).unwrap_or_else(|| Error::NoSuchName(bounded())),
@@ -194,7 +194,7 @@ impl Snapshot {
     }
 
     /// Returns an error with the missing capability, if that is why a skill is unavailable.
-    fn withheld(&self, name: String, matches: impl Fn(&Skill) -> bool) -> Option<Error> {
+    fn missing_capability(&self, name: String, matches: impl Fn(&Skill) -> bool) -> Option<Error> {
         let skill = self.withheld.iter().find(|skill| matches(skill))?;
         let missing = self.policy.missing(skill)?;
         let why = format!("it needs the capability `{missing}`");
@@ -211,7 +211,7 @@ impl Snapshot {
     /// Returns the name that resolves to a skill: its own, or `name@source` if it is shadowed. If a source has two
     /// skills of one name, the second has no such name.
     #[must_use]
-    pub fn way_to(&self, entry: &Listed) -> Option<String> {
+    pub fn lookup_name(&self, entry: &SnapshotEntry) -> Option<String> {
         let name = &entry.skill.name;
         if entry.shadowed_by.is_none() {
             return Some(name.clone());
@@ -247,7 +247,7 @@ impl Snapshot {
                 Some(next) => wanted = next,
                 None => {
                     let missing = || {
-                        let withheld = self.withheld(key.to_string(), |skill| skill.key == *wanted);
+                        let withheld = self.missing_capability(key.to_string(), |skill| skill.key == *wanted);
                         let hidden = withheld.or_else(|| self.turned_off(key.to_string()));
                         hidden.unwrap_or_else(|| Error::NoSuchKey(key.clone()))
                     };

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::{Catalogue, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
+use crate::{Catalog, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
 
 /// Name of the tool that reads a skill.
 pub(crate) const LOAD_SKILL: &str = "load_skill";
@@ -26,15 +26,15 @@ enum Set {
 
 /// Skills to list for an agent. Every skill can be read by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Offered {
+pub enum SkillFilter {
     /// All skills.
     #[default]
     All,
     /// Skills of the user and the project, without built-in ones.
-    Brought,
+    ExcludeBuiltin,
 }
 
-impl Offered {
+impl SkillFilter {
     pub(crate) fn has(self, skill: &Skill) -> bool {
         self == Self::All || skill.scope != Scope::Builtin
     }
@@ -43,29 +43,29 @@ impl Offered {
 /// Skill tools of an agent.
 #[derive(Clone)]
 pub struct AgentTools {
-    catalogue: Catalogue,
+    catalog: Catalog,
     set: Set,
-    offered: Offered,
+    offered: SkillFilter,
 }
 
 impl AgentTools {
     /// Creates `browse_skills`, `load_skill`, `skill_list_resources`, and `skill_read_resource`, which complement the
     /// list of skills in the system prompt.
     #[must_use]
-    pub const fn new(catalogue: Catalogue, offered: Offered) -> Self {
-        Self { catalogue, set: Set::Agent, offered }
+    pub const fn new(catalog: Catalog, offered: SkillFilter) -> Self {
+        Self { catalog, set: Set::Agent, offered }
     }
 
     /// Creates the tool `skill`, which lists the skills in its description.
     #[must_use]
-    pub const fn skill_tool(catalogue: Catalogue) -> Self {
-        Self { catalogue, set: Set::Skill, offered: Offered::All }
+    pub const fn skill_tool(catalog: Catalog) -> Self {
+        Self { catalog, set: Set::Skill, offered: SkillFilter::All }
     }
 }
 
 impl ToolSource for AgentTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let snapshot = self.catalogue.snapshot();
+        let snapshot = self.catalog.snapshot();
         if !snapshot.for_model().any(|skill| self.offered.has(skill)) {
             return Vec::new();
         }
@@ -75,8 +75,8 @@ impl ToolSource for AgentTools {
         };
         let tool = |kind: &Kind| {
             let def = kind.def(&snapshot);
-            let catalogue = self.catalogue.clone();
-            Arc::new(SkillTool { kind: *kind, def, catalogue, offered: self.offered }) as Arc<dyn Tool>
+            let catalog = self.catalog.clone();
+            Arc::new(SkillTool { kind: *kind, def, catalog, offered: self.offered }) as Arc<dyn Tool>
         };
         kinds.iter().map(tool).collect()
     }
@@ -94,8 +94,8 @@ enum Kind {
 struct SkillTool {
     kind: Kind,
     def: ToolDef,
-    catalogue: Catalogue,
-    offered: Offered,
+    catalog: Catalog,
+    offered: SkillFilter,
 }
 
 /// Arguments of `browse_skills`.
@@ -168,7 +168,7 @@ impl Kind {
         ToolDef { name: name.to_owned(), description, input_schema }
     }
 
-    fn answer(self, snapshot: &Snapshot, offered: Offered, args: Value) -> ToolOutput {
+    fn answer(self, snapshot: &Snapshot, offered: SkillFilter, args: Value) -> ToolOutput {
         let answer = match self {
             Self::Browse => decode(args).map(|args| Ok(browse(snapshot, offered, &args))),
             Self::Load => decode(args).map(|args| load(snapshot, args)),
@@ -194,9 +194,9 @@ impl Tool for SkillTool {
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
-        let (kind, offered, catalogue) = (self.kind, self.offered, self.catalogue.clone());
+        let (kind, offered, catalog) = (self.kind, self.offered, self.catalog.clone());
         Box::pin(async move {
-            let work = move || kind.answer(&catalogue.snapshot(), offered, invocation.call.args);
+            let work = move || kind.answer(&catalog.snapshot(), offered, invocation.call.args);
             tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
                 ToolOutput::failure(ToolFailure::ExecutionFailed, &format!("reading skills failed: {error}"))
             })
@@ -222,7 +222,7 @@ fn decode<T: DeserializeOwned>(args: Value) -> Result<T, ToolOutput> {
         .map_err(|error| ToolOutput::failure(ToolFailure::InvalidArguments, &error.to_string()))
 }
 
-fn browse(snapshot: &Snapshot, offered: Offered, args: &Browse) -> Value {
+fn browse(snapshot: &Snapshot, offered: SkillFilter, args: &Browse) -> Value {
     let query = args.query.as_deref().unwrap_or_default().to_lowercase();
     let words: Vec<&str> = query.split_whitespace().collect();
     let fits = |skill: &&Arc<crate::Skill>| {

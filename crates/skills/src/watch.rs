@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Config, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use crate::catalogue::Sight;
-use crate::{Catalogue, Limits};
+use crate::catalog::WatchState;
+use crate::{Catalog, Limits};
 
 /// Options for watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,18 +24,18 @@ pub struct WatchOptions {
     /// Interval of periodic scans.
     pub interval: Duration,
     /// Whether to use file system events.
-    pub notices: Notices,
+    pub fs_events: FsEvents,
     /// Maximum number of directories below a watched one. A larger directory is only scanned periodically.
-    pub folders: usize,
+    pub dirs: usize,
 }
 
 /// Use of file system events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notices {
+pub enum FsEvents {
     /// Use them.
-    Asked,
+    Enabled,
     /// Do not use them; periodic scans find changes.
-    Unasked,
+    Disabled,
 }
 
 impl Default for WatchOptions {
@@ -43,8 +43,8 @@ impl Default for WatchOptions {
         Self {
             quiet: Duration::from_millis(200),
             interval: Duration::from_secs(30),
-            notices: Notices::Asked,
-            folders: Limits::default().folders,
+            fs_events: FsEvents::Enabled,
+            dirs: Limits::default().dirs,
         }
     }
 }
@@ -68,16 +68,16 @@ pub struct Watch {
 
 /// State shared between a watch and its thread.
 struct Link {
-    catalogue: Catalogue,
+    catalog: Catalog,
     /// `true` once the watch is dropped. From then on its thread reports no changes.
     ended: Mutex<bool>,
 }
 
 impl Link {
-    fn set_sight(&self, sight: Sight) {
+    fn set_sight(&self, sight: WatchState) {
         let ended = lock(&self.ended);
         if !*ended {
-            self.catalogue.set_sight(sight);
+            self.catalog.set_watch_state(sight);
         }
     }
 
@@ -85,7 +85,7 @@ impl Link {
         let mut ended = lock(&self.ended);
         if !*ended {
             *ended = true;
-            self.catalogue.set_sight(Sight::Blind);
+            self.catalog.set_watch_state(WatchState::Unwatched);
         }
     }
 
@@ -94,20 +94,20 @@ impl Link {
     }
 }
 
-impl Catalogue {
+impl Catalog {
     /// Scans the sources now and whenever something changes, on a separate thread.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn watch(&self, options: WatchOptions) -> std::io::Result<Watch> {
         let (messages, received) = channel();
-        let link = Arc::new(Link { catalogue: self.clone(), ended: Mutex::new(false) });
+        let link = Arc::new(Link { catalog: self.clone(), ended: Mutex::new(false) });
         let (sender, shared) = (messages.clone(), Arc::clone(&link));
         thread::Builder::new().name("skills-watch".to_owned()).spawn(move || {
-            let concern = Arc::new(Mutex::new(Concern::default()));
-            let watcher = match options.notices {
-                Notices::Asked => start_watcher(sender, shared.catalogue.clone(), Arc::clone(&concern)),
-                Notices::Unasked => None,
+            let concern = Arc::new(Mutex::new(WatchScope::default()));
+            let watcher = match options.fs_events {
+                FsEvents::Enabled => start_watcher(sender, shared.catalog.clone(), Arc::clone(&concern)),
+                FsEvents::Disabled => None,
             };
             let link = Arc::clone(&shared);
             Follower { link, options, watcher, concern }.run(&received);
@@ -128,8 +128,8 @@ impl Drop for Watch {
 /// Subscribes to file system events. If they are not available, only periodic scans find changes.
 fn start_watcher(
     messages: Sender<Message>,
-    catalogue: Catalogue,
-    concern: Arc<Mutex<Concern>>,
+    catalog: Catalog,
+    concern: Arc<Mutex<WatchScope>>,
 ) -> Option<RecommendedWatcher> {
     let on_event = move |event: notify::Result<notify::Event>| {
         let paths = match event {
@@ -142,7 +142,7 @@ fn start_watcher(
         if !lock(&concern).has(&paths) {
             return;
         }
-        catalogue.stir();
+        catalog.mark_dirty();
         // The receiver may be gone because the watch was dropped.
         let _ = messages.send(Message::Event(paths));
     };
@@ -161,21 +161,21 @@ fn is_change(kind: EventKind) -> bool {
 
 /// Paths whose changes may affect skills.
 #[derive(Default)]
-struct Concern {
+struct WatchScope {
     /// The watched directories and their modes.
     watched: HashMap<PathBuf, RecursiveMode>,
     /// The directories of skills, which may not exist yet.
     roots: Vec<PathBuf>,
 }
 
-impl Concern {
+impl WatchScope {
     /// Returns `true` if a change may affect skills. In a directory above a root that does not exist yet, only changes
     /// on the path to the root do.
     fn has(&self, paths: &[PathBuf]) -> bool {
         paths.is_empty()
             || paths.iter().any(|path| {
-                let inside = |(folder, mode): (&PathBuf, &RecursiveMode)| {
-                    *mode == RecursiveMode::Recursive && path.starts_with(folder)
+                let inside = |(dir, mode): (&PathBuf, &RecursiveMode)| {
+                    *mode == RecursiveMode::Recursive && path.starts_with(dir)
                 };
                 self.watched.iter().any(inside) || self.roots.iter().any(|root| root.starts_with(path))
             })
@@ -186,16 +186,16 @@ struct Follower {
     link: Arc<Link>,
     options: WatchOptions,
     watcher: Option<RecommendedWatcher>,
-    concern: Arc<Mutex<Concern>>,
+    concern: Arc<Mutex<WatchScope>>,
 }
 
 impl Follower {
     fn run(mut self, messages: &Receiver<Message>) {
-        let catalogue = self.link.catalogue.clone();
-        catalogue.refresh();
+        let catalog = self.link.catalog.clone();
+        catalog.refresh();
         self.arrange();
         // Something may have changed between the scan and the start of the watch.
-        catalogue.refresh();
+        catalog.refresh();
         while !self.link.has_ended() {
             let mut touched = BTreeSet::new();
             match messages.recv_timeout(self.options.interval) {
@@ -208,11 +208,11 @@ impl Follower {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            catalogue.refresh();
+            catalog.refresh();
             if self.arrange() {
-                catalogue.refresh();
+                catalog.refresh();
             }
-            catalogue.touched(&touched);
+            catalog.notify_file_listeners(&touched);
         }
     }
 
@@ -237,7 +237,7 @@ impl Follower {
     /// Watches exactly the directories that are currently relevant. Returns `true` if one was added.
     fn arrange(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        let roots = self.link.catalogue.watched();
+        let roots = self.link.catalog.watched();
         let wanted = watch_points(&roots);
         // Do not hold the lock while the watcher works, because the watcher may be reporting a change.
         let mut watched = lock(&self.concern).watched.clone();
@@ -252,7 +252,7 @@ impl Follower {
                 continue;
             }
             // A directory that cannot be watched is still scanned periodically.
-            let fits = mode == RecursiveMode::NonRecursive || has_at_most(&path, self.options.folders);
+            let fits = mode == RecursiveMode::NonRecursive || has_at_most(&path, self.options.dirs);
             if fits && watcher.watch(&path, mode).is_ok() {
                 watched.insert(path, mode);
                 added = true;
@@ -260,9 +260,9 @@ impl Follower {
                 complete = false;
             }
         }
-        *lock(&self.concern) = Concern { watched, roots };
+        *lock(&self.concern) = WatchScope { watched, roots };
         // The caller scans again if a directory was added, so no change is missed in between.
-        self.link.set_sight(if complete { Sight::Stirred } else { Sight::Blind });
+        self.link.set_sight(if complete { WatchState::Dirty } else { WatchState::Unwatched });
         added
     }
 }
@@ -273,11 +273,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns `true` if there are at most `limit` directories below a directory.
-fn has_at_most(folder: &Path, limit: usize) -> bool {
-    let (mut open, mut seen) = (vec![folder.to_owned()], 0);
-    while let Some(folder) = open.pop() {
+fn has_at_most(dir: &Path, limit: usize) -> bool {
+    let (mut open, mut seen) = (vec![dir.to_owned()], 0);
+    while let Some(dir) = open.pop() {
         // Unreadable directories are not watched either.
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 seen += 1;

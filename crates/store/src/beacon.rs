@@ -15,19 +15,19 @@ const MAX_BYTES: u64 = 64 * 1024;
 
 /// The published connection details of this process. Dropping it removes the file.
 #[derive(Debug)]
-pub struct Beacon {
+pub struct EndpointFile {
     path: PathBuf,
     text: Vec<u8>,
     // Held only for its lock.
     _lock: File,
 }
 
-impl Beacon {
+impl EndpointFile {
     /// Creates the file, replacing one of another process.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written or locked.
-    pub fn raise(path: &Path, text: Vec<u8>) -> Result<Self, Error> {
+    pub fn publish(path: &Path, text: Vec<u8>) -> Result<Self, Error> {
         let to_error = |source| Error::io(path, source);
         // The file gets its name only once it is locked and complete, so that readers never see it unlocked or partial.
         let unnamed = path.with_extension(format!("{}.new", std::process::id()));
@@ -50,7 +50,7 @@ impl Beacon {
     }
 }
 
-impl Drop for Beacon {
+impl Drop for EndpointFile {
     fn drop(&mut self) {
         // Another process may have replaced the file meanwhile.
         if Self::read(&self.path).as_ref() == Some(&self.text) {
@@ -65,23 +65,23 @@ mod tests {
 
     #[test]
     fn beacon_is_readable_while_its_process_runs() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("hub.json");
-        assert_eq!(Beacon::read(&path), None);
-        let beacon = Beacon::raise(&path, b"one".to_vec()).unwrap();
-        assert_eq!(Beacon::read(&path), Some(b"one".to_vec()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hub.json");
+        assert_eq!(EndpointFile::read(&path), None);
+        let beacon = EndpointFile::publish(&path, b"one".to_vec()).unwrap();
+        assert_eq!(EndpointFile::read(&path), Some(b"one".to_vec()));
         drop(beacon);
-        assert_eq!(Beacon::read(&path), None);
+        assert_eq!(EndpointFile::read(&path), None);
 
         // A killed process leaves its file behind, unlocked.
         fs::write(&path, "dead").unwrap();
-        assert_eq!(Beacon::read(&path), None);
+        assert_eq!(EndpointFile::read(&path), None);
 
-        let first = Beacon::raise(&path, b"first".to_vec()).unwrap();
-        let second = Beacon::raise(&path, b"second".to_vec()).unwrap();
+        let first = EndpointFile::publish(&path, b"first".to_vec()).unwrap();
+        let second = EndpointFile::publish(&path, b"second".to_vec()).unwrap();
         drop(first);
-        assert_eq!(Beacon::read(&path), Some(b"second".to_vec()));
+        assert_eq!(EndpointFile::read(&path), Some(b"second".to_vec()));
         drop(second);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -30,18 +30,18 @@ use std::pin::Pin;
 use meerkat_core::{BlobId, SessionId};
 
 #[cfg(feature = "sqlite")]
-pub use beacon::Beacon;
+pub use beacon::EndpointFile;
 pub use dirs::create_private_dirs;
 pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub(crate) use owner::{Owner, OwnerRecord};
 pub use realm::{
-    Backend, Force, Manifest, Origin, Realm, RealmInfo, RealmList, RealmOptions, RealmPaths, StoreMark,
-    TOKEN_FILE, UnknownBackend, Warning,
+    Backend, Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths,
+    StoreMark, TOKEN_FILE, UnknownBackend, Warning,
 };
 pub use rows::{
-    Archived, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
+    ArchivedFilter, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
     SessionRow, StateChanges, StateQuery, StateRow,
 };
 #[cfg(feature = "sqlite")]
@@ -85,7 +85,7 @@ pub trait Store: Send + Sync {
     fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>>;
 
     /// Searches memories, best matches first.
-    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
+    fn search_memories(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>>;
 
     /// Reads the tasks of a session, in creation order.
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>>;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
 
 use crate::{
-    Archived, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MemoryQuery, MemoryRow, MessageRow,
+    ArchivedFilter, Blob, CallRow, Committed, ConfigRow, Error, LeaseRow, MemoryQuery, MemoryRow, MessageRow,
     Reply, SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
 };
 
@@ -109,7 +109,7 @@ impl Store for MemoryStore {
         self.read(move |state| state.blobs.get(&id).cloned())
     }
 
-    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+    fn search_memories(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
         self.read(move |state| state.recall(&query))
     }
 
@@ -179,7 +179,7 @@ impl State {
 
 impl Session {
     fn matches(&self, query: &SessionQuery) -> bool {
-        (self.archived_at.is_none() || query.archived == Archived::Included)
+        (self.archived_at.is_none() || query.archived == ArchivedFilter::Included)
             && query.labels.iter().all(|(name, value)| self.labels.get(name) == Some(value))
     }
 

@@ -18,7 +18,7 @@ use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 pub use inventory::{Force, RealmInfo, RealmList};
-pub use manifest::{Backend, Manifest, Origin, StoreMark, UnknownBackend};
+pub use manifest::{Backend, RealmManifest, RealmOrigin, StoreMark, UnknownBackend};
 
 use crate::{Error, MemoryStore, Store};
 
@@ -30,7 +30,7 @@ pub struct RealmOptions {
     /// The realm.
     pub realm: RealmId,
     /// Origin of the id, stored when the realm is created.
-    pub origin: Origin,
+    pub origin: RealmOrigin,
     /// Directory that the realm belongs to, if any, stored when the realm is created.
     pub workspace: Option<PathBuf>,
     /// Backend for a new realm; an existing realm keeps its own.
@@ -53,7 +53,7 @@ impl RealmOptions {
     /// it is opened.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        let found = Manifest::read(&self.state_root, &self.realm).map(|manifest| manifest.backend);
+        let found = RealmManifest::read(&self.state_root, &self.realm).map(|manifest| manifest.backend);
         found.unwrap_or_else(|_| self.backend_hint.unwrap_or(Backend::Sqlite))
     }
 
@@ -161,7 +161,7 @@ impl Realm {
     /// operation fails.
     pub fn open(options: RealmOptions) -> Result<Self, Error> {
         let paths = RealmPaths::new(&options.state_root, &options.realm);
-        let manifest = if paths.exists()? { Manifest::find(&paths, &options.realm)? } else { None };
+        let manifest = if paths.exists()? { RealmManifest::find(&paths, &options.realm)? } else { None };
         let wanted =
             manifest.as_ref().map_or(options.backend_hint.unwrap_or(Backend::Sqlite), |found| found.backend);
         tracing::debug!(realm = %options.realm, backend = %wanted, "opening realm");

@@ -166,7 +166,7 @@ pub struct SessionQuery {
     /// Labels that a session must have.
     pub labels: BTreeMap<String, String>,
     /// Whether to list archived sessions.
-    pub archived: Archived,
+    pub archived: ArchivedFilter,
     /// Number of matching sessions to skip.
     pub offset: u64,
     /// Maximum number of results; `None` for all.
@@ -175,7 +175,7 @@ pub struct SessionQuery {
 
 /// Whether to list archived sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Archived {
+pub enum ArchivedFilter {
     /// Omit them.
     #[default]
     Hidden,

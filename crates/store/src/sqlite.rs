@@ -6,7 +6,7 @@
 mod busy;
 mod change;
 mod check;
-mod fault;
+mod failure;
 mod guard;
 mod open;
 mod reader;
@@ -26,7 +26,7 @@ use rusqlite::Connection;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use self::fault::Failure;
+use self::failure::Failure;
 use self::reader::Reader;
 use self::unwritable::Unwritable;
 use self::writer::{Commit, Writer};
@@ -192,7 +192,7 @@ impl Store for SqliteStore {
         self.read(move |reader| reader.blob(id))
     }
 
-    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+    fn search_memories(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
         self.read(move |reader| reader.recall(&query))
     }
 

@@ -19,9 +19,9 @@ pub struct Transaction {
 #[derive(Debug, Clone)]
 pub enum Guard {
     /// The session exists and is not archived.
-    Live(SessionId),
+    NotArchived(SessionId),
     /// The session's lease is not held. A lease that expired by `now`, or whose owner is dead, is not held.
-    Free {
+    LeaseFree {
         /// The session.
         session: SessionId,
         /// The caller's clock.
@@ -35,14 +35,14 @@ pub enum Guard {
         now: Timestamp,
     },
     /// The lease with this fencing number is still the session's current lease and was not released.
-    Holds {
+    HoldsLease {
         /// The session.
         session: SessionId,
         /// The number in [`Committed::fence`] from when the lease was taken.
         fence: u64,
     },
     /// The session's fencing number is still this one, so the session was not run since it was read.
-    Unrun {
+    FenceUnchanged {
         /// The session.
         session: SessionId,
         /// The number in [`SessionRow::fence`](crate::SessionRow::fence).
@@ -119,7 +119,7 @@ pub enum Change {
         call: NewCall,
     },
     /// Stores the result of an open call; a second result replaces the first.
-    SettleCall {
+    CompleteCall {
         /// The session.
         session: SessionId,
         /// The call's id.
@@ -144,7 +144,7 @@ pub enum Change {
         progress: Vec<u8>,
     },
     /// Adds texts of the session to the searchable memories; existing ones are unchanged.
-    Remember {
+    IndexMemories {
         /// The session.
         session: SessionId,
         /// The texts.
@@ -160,7 +160,7 @@ pub enum Change {
         at: Timestamp,
     },
     /// Deletes the session and all of its data.
-    Forget(SessionId),
+    DeleteSession(SessionId),
     /// Replaces the config document; the generation increases by one.
     PutConfig(Vec<u8>),
     /// Stores a task of a session, replacing one with the same id; a new task comes after the others.

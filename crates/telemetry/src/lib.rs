@@ -4,11 +4,11 @@
 //! from explicit settings. If neither output is configured, nothing is started and spans cost next to nothing. All
 //! output goes through the [`Redactor`] first.
 
+mod env;
 mod filter;
 mod log;
 #[cfg(feature = "otel")]
 mod otlp;
-mod variables;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use std::time::Duration;
 use meerkat_core::Redactor;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
+pub use env::{Content, OtlpOptions, Settings, VARIABLES};
 pub use filter::{FilterError, LogFilter};
-pub use variables::{Content, OtlpOptions, Settings, VARIABLES};
 
 /// Callback that receives log lines.
 pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;

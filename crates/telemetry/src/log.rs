@@ -116,7 +116,7 @@ mod tests {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
         let captured = Arc::clone(&lines);
         let redactor = Redactor::default();
-        redactor.learn("swordfish-1");
+        redactor.add("swordfish-1");
         let sink = Arc::new(move |line: &str| captured.lock().unwrap().push(line.to_owned()));
         let filter: LogFilter = "debug".parse().unwrap();
         let layer = LogLayer::new(sink, redactor).with_filter(filter.targets());

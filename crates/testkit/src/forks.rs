@@ -14,16 +14,16 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server. It and every process it starts carry a mark in their arguments.
 #[derive(Debug)]
-pub struct Forks {
+pub struct ForkingServer {
     script: PathBuf,
     mark: String,
 }
 
-impl Forks {
+impl ForkingServer {
     /// Writes the server's script into a directory, with a mark that no other process carries.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
-        let script = folder.join("forks.sh");
+    pub fn new(dir: &Path) -> Self {
+        let script = dir.join("forks.sh");
         std::fs::write(&script, format!("{SPAWN_CHILDREN}{}", ShellServer::SCRIPT))
             .expect("the script can be written");
         Self { script, mark: mark() }
@@ -41,16 +41,17 @@ impl Forks {
 
     /// Waits until all its child processes are running.
     pub fn await_all(&self) {
-        let started = || carrying(&self.mark).iter().filter(|line| line.starts_with("sleep")).count();
+        let started =
+            || processes_with_mark(&self.mark).iter().filter(|line| line.starts_with("sleep")).count();
         let deadline = Instant::now() + TIMEOUT;
         while started() < CHILDREN {
-            assert!(Instant::now() < deadline, "only {:?} are running", carrying(&self.mark));
+            assert!(Instant::now() < deadline, "only {:?} are running", processes_with_mark(&self.mark));
         }
     }
 
     /// Waits until none of its processes is left.
     pub fn assert_none_left(&self) {
-        assert_none_carries(&self.mark);
+        assert_no_process_with_mark(&self.mark);
     }
 }
 
@@ -63,17 +64,17 @@ pub fn mark() -> String {
 
 /// Returns the command lines of the processes that carry a mark in their arguments.
 #[must_use]
-pub fn carrying(mark: &str) -> Vec<String> {
+pub fn processes_with_mark(mark: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("/proc can be read").flatten();
     let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.contains(mark)).map(|line| line.replace('\0', " ")).collect()
 }
 
 /// Waits until no process carries a mark.
-pub fn assert_none_carries(mark: &str) {
+pub fn assert_no_process_with_mark(mark: &str) {
     let deadline = Instant::now() + TIMEOUT;
-    while !carrying(mark).is_empty() {
-        assert!(Instant::now() < deadline, "still alive: {:?}", carrying(mark));
+    while !processes_with_mark(mark).is_empty() {
+        assert!(Instant::now() < deadline, "still alive: {:?}", processes_with_mark(mark));
         std::thread::sleep(Duration::from_millis(10));
     }
 }

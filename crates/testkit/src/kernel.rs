@@ -8,7 +8,7 @@ use seccompiler::{
 
 /// A missing kernel feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lacking {
+pub enum MissingFeature {
     /// File access rules.
     Landlock,
     /// System call filters.
@@ -18,7 +18,7 @@ pub enum Lacking {
 }
 
 /// Runs a closure in a thread that sees such a kernel, as do all processes it starts.
-pub fn on_lesser_kernel<T: Send>(lacking: Lacking, work: impl FnOnce() -> T + Send) -> T {
+pub fn with_restricted_kernel<T: Send>(lacking: MissingFeature, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             seccompiler::apply_filter(&filter(lacking)).expect("a filter can be applied");
@@ -28,11 +28,13 @@ pub fn on_lesser_kernel<T: Send>(lacking: Lacking, work: impl FnOnce() -> T + Se
     })
 }
 
-fn filter(lacking: Lacking) -> BpfProgram {
+fn filter(lacking: MissingFeature) -> BpfProgram {
     let (calls, errno) = match lacking {
-        Lacking::Landlock => (vec![(libc::SYS_landlock_create_ruleset, Vec::new())], libc::ENOSYS),
-        Lacking::Namespaces => (vec![(libc::SYS_unshare, Vec::new())], libc::EPERM),
-        Lacking::Seccomp => (vec![(libc::SYS_prctl, vec![first_is(libc::PR_GET_SECCOMP)])], libc::EINVAL),
+        MissingFeature::Landlock => (vec![(libc::SYS_landlock_create_ruleset, Vec::new())], libc::ENOSYS),
+        MissingFeature::Namespaces => (vec![(libc::SYS_unshare, Vec::new())], libc::EPERM),
+        MissingFeature::Seccomp => {
+            (vec![(libc::SYS_prctl, vec![first_is(libc::PR_GET_SECCOMP)])], libc::EINVAL)
+        }
     };
     let rules: BTreeMap<_, _> = calls.into_iter().collect();
     let deny = SeccompAction::Errno(errno.unsigned_abs());

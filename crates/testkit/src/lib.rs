@@ -26,14 +26,14 @@ mod tools;
 
 pub use clock::TestClock;
 pub use disk::SmallDisk;
-pub use forks::{Forks, assert_none_carries, carrying, mark};
+pub use forks::{ForkingServer, assert_no_process_with_mark, mark, processes_with_mark};
 #[cfg(target_os = "linux")]
-pub use kernel::{Lacking, on_lesser_kernel};
+pub use kernel::{MissingFeature, with_restricted_kernel};
 pub use mcp::{McpClient, ToolReply};
-pub use model::{Script, ScriptedModel, SeenRequest, message_line};
+pub use model::{RecordedRequest, Script, ScriptedModel, message_line};
 pub use recorder::Recorder;
 pub use redact::redact;
 pub use scratch::{Scratch, checkpoint};
-pub use server::{SeenCall, Server};
+pub use server::{RecordedCall, Server};
 pub use shell_server::ShellServer;
 pub use tools::{FnTool, Tools};

@@ -188,7 +188,7 @@ impl McpClient {
     }
 
     /// Waits until the server closes its output, and returns the messages received until then.
-    pub fn rest(&mut self) -> Vec<Value> {
+    pub fn read_to_end(&mut self) -> Vec<Value> {
         let deadline = Instant::now() + TIMEOUT;
         let mut messages = Vec::new();
         loop {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, Delta, DeltaSink, Extent, Message, Model, ModelError, ModelErrorKind,
-    ModelInfo, ModelRequest, Provider, StopReason, Usage,
+    AssistantBlock, BoxFuture, Delta, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelInfo,
+    ModelRequest, ModelResponse, Provider, ResponseStatus, StopReason, Usage,
 };
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
@@ -49,7 +49,7 @@ impl Script {
 
 /// A request the model received, with one line for each message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenRequest {
+pub struct RecordedRequest {
     /// The system prompt.
     pub system: String,
     /// `role: text` of each message.
@@ -62,7 +62,7 @@ pub struct SeenRequest {
 pub struct ScriptedModel {
     info: ModelInfo,
     script: Mutex<VecDeque<Script>>,
-    seen: Mutex<Vec<SeenRequest>>,
+    seen: Mutex<Vec<RecordedRequest>>,
     requested: Notify,
     request_count: watch::Sender<usize>,
     released: Notify,
@@ -82,12 +82,12 @@ impl ScriptedModel {
     #[must_use]
     pub fn with_window(script: impl IntoIterator<Item = Script>, context_window: u64) -> Arc<Self> {
         let info = ModelInfo::new(Self::ID, Provider::Other);
-        Self::named(ModelInfo { context_window: Some(context_window), ..info }, script)
+        Self::with_info(ModelInfo { context_window: Some(context_window), ..info }, script)
     }
 
     /// Creates a model with other properties, such as another id.
     #[must_use]
-    pub fn named(info: ModelInfo, script: impl IntoIterator<Item = Script>) -> Arc<Self> {
+    pub fn with_info(info: ModelInfo, script: impl IntoIterator<Item = Script>) -> Arc<Self> {
         Arc::new(Self {
             info,
             script: Mutex::new(script.into_iter().collect()),
@@ -100,17 +100,17 @@ impl ScriptedModel {
 
     /// Returns the requests received so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<SeenRequest> {
+    pub fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits for the next request.
-    pub async fn asked(&self) {
+    pub async fn wait_for_request(&self) {
         self.requested.notified().await;
     }
 
     /// Waits until it has received `count` requests in total.
-    pub async fn asked_times(&self, count: usize) {
+    pub async fn wait_for_requests(&self, count: usize) {
         let mut count_changes = self.request_count.subscribe();
         count_changes.wait_for(|seen| *seen >= count).await.expect("the model still exists");
     }
@@ -125,7 +125,7 @@ impl ScriptedModel {
         next.unwrap_or_else(|| Script::say("done"))
     }
 
-    async fn follow(&self, script: Script, deltas: DeltaSink<'_>) -> Result<Answer, ModelError> {
+    async fn follow(&self, script: Script, deltas: DeltaSink<'_>) -> Result<ModelResponse, ModelError> {
         let (blocks, stop_reason) = match script {
             Script::Say(text) => {
                 deltas(Delta::Text(text.clone()));
@@ -157,7 +157,7 @@ impl ScriptedModel {
             Script::Panic => panic!("as scripted"),
         };
         let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage })
+        Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage })
     }
 }
 
@@ -166,13 +166,13 @@ impl Model for ScriptedModel {
         &self.info
     }
 
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         deltas: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(SeenRequest {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(RecordedRequest {
                 system: request.system.clone(),
                 lines: request.messages.iter().map(|message| message_line(message)).collect(),
                 tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),

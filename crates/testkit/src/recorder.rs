@@ -40,7 +40,7 @@ impl Recorder {
 
     /// Returns the events of one type so far, in their wire format.
     #[must_use]
-    pub fn of_type(&self, name: &str) -> Vec<Value> {
+    pub fn by_type(&self, name: &str) -> Vec<Value> {
         let events = self.events.borrow();
         events
             .iter()

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use meerkat_store::{Origin, Realm, RealmOptions};
+use meerkat_store::{Realm, RealmOptions, RealmOrigin};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -57,7 +57,7 @@ impl Scratch {
         RealmOptions {
             state_root: self.path().to_owned(),
             realm: "test".parse().expect("a realm id"),
-            origin: Origin::Explicit,
+            origin: RealmOrigin::Explicit,
             workspace: None,
             backend_hint: None,
             instance: None,

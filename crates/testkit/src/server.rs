@@ -9,12 +9,12 @@ use serde_json::Value;
 /// A local server. Each request gets the next response; after the last one, no connection is accepted.
 pub struct Server {
     address: String,
-    seen: Arc<Mutex<Vec<SeenCall>>>,
+    seen: Arc<Mutex<Vec<RecordedCall>>>,
 }
 
 /// A recorded request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SeenCall {
+pub struct RecordedCall {
     /// The request line and the headers.
     pub head: String,
     /// The body, if it is JSON; otherwise null.
@@ -47,13 +47,13 @@ impl Server {
 
     /// Returns the requests received so far.
     #[must_use]
-    pub fn seen(&self) -> Vec<SeenCall> {
+    pub fn seen(&self) -> Vec<RecordedCall> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Reads, records, and answers one request.
-fn serve(mut stream: TcpStream, status: &str, answer: &str, log: &Mutex<Vec<SeenCall>>) {
+fn serve(mut stream: TcpStream, status: &str, answer: &str, log: &Mutex<Vec<RecordedCall>>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a socket can be shared"));
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -70,7 +70,7 @@ fn serve(mut stream: TcpStream, status: &str, answer: &str, log: &Mutex<Vec<Seen
     let mut body = vec![0; length];
     reader.read_exact(&mut body).expect("a request has its body");
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(SeenCall { head, body });
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(RecordedCall { head, body });
     let length = answer.len();
     let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
     // A client that disconnected needs no response.

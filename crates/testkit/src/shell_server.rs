@@ -23,7 +23,7 @@ done
 /// The server's script in a test directory.
 #[derive(Debug)]
 pub struct ShellServer {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 impl ShellServer {
@@ -32,22 +32,22 @@ impl ShellServer {
 
     /// Writes the script into a directory.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
-        std::fs::write(folder.join("server.sh"), SCRIPT).expect("the script can be written");
-        Self { folder: folder.to_owned() }
+    pub fn new(dir: &Path) -> Self {
+        std::fs::write(dir.join("server.sh"), SCRIPT).expect("the script can be written");
+        Self { dir: dir.to_owned() }
     }
 
     /// Returns its entry, under this name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Value {
-        let script = self.folder.join("server.sh");
+        let script = self.dir.join("server.sh");
         json!({ "name": name, "command": "/bin/sh", "args": [script], "env": { "PATH": "/usr/bin:/bin" } })
     }
 
     /// Returns its entry for an MCP config file.
     #[must_use]
     pub fn toml(&self, name: &str) -> String {
-        let script = self.folder.join("server.sh");
+        let script = self.dir.join("server.sh");
         format!(
             "[[servers]]\nname = \"{name}\"\ncommand = \"/bin/sh\"\nargs = [{script:?}]\nenv = {{ PATH = \"/usr/bin:/bin\" }}\n"
         )
@@ -55,7 +55,7 @@ impl ShellServer {
 
     /// Returns how many times a server was started in a directory.
     #[must_use]
-    pub fn starts_in(folder: &Path) -> usize {
-        std::fs::read_to_string(folder.join("started")).map_or(0, |text| text.lines().count())
+    pub fn starts_in(dir: &Path) -> usize {
+        std::fs::read_to_string(dir.join("started")).map_or(0, |text| text.lines().count())
     }
 }

@@ -69,7 +69,7 @@ impl<B: Builtin> Tool for Erased<B> {
                 }
             };
             let done = self.builtin.run(arguments, session).await;
-            done.unwrap_or_else(|error| ToolOutput::failure(error.failure(), &error.said()))
+            done.unwrap_or_else(|error| ToolOutput::failure(error.failure(), &error.error_chain()))
         })
     }
 }

@@ -6,8 +6,8 @@ use meerkat_core::{BlobId, IdError, ToolFailure};
 
 use crate::files::PathError;
 use crate::patch::PatchError;
-use crate::shelf::ShelfError;
 use crate::shell::ShellError;
+use crate::storage::StorageError;
 use crate::tasks::TaskError;
 
 /// Reason a tool failed.
@@ -60,13 +60,13 @@ pub(crate) enum Error {
     Shell(#[from] ShellError),
     /// The realm's store failed.
     #[error(transparent)]
-    Shelf(#[from] ShelfError),
+    Shelf(#[from] StorageError),
     /// The result cannot be encoded.
     #[error("cannot encode the result as JSON")]
     Encode(#[source] serde_json::Error),
     /// The operation stopped before it was done.
     #[error("the operation was interrupted")]
-    BrokeOff,
+    Interrupted,
 }
 
 impl Error {
@@ -89,12 +89,12 @@ impl Error {
             | Self::NoBlob(_)
             | Self::Shelf(_)
             | Self::Encode(_)
-            | Self::BrokeOff => ToolFailure::ExecutionFailed,
+            | Self::Interrupted => ToolFailure::ExecutionFailed,
         }
     }
 
     /// Returns the message with all its causes.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn error_chain(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {

@@ -5,6 +5,7 @@
 //! does not read the environment: directories are passed in as values.
 
 mod blobs;
+mod blocking;
 mod builtin;
 mod clock;
 mod error;
@@ -12,18 +13,17 @@ mod files;
 mod patch;
 mod scope;
 mod secrets;
-mod shelf;
 mod shell;
+mod storage;
 mod tasks;
 mod toolbox;
-mod work;
 
 pub(crate) use error::Error;
 pub use jiff::tz::TimeZone;
 pub use scope::ApprovalScope;
-pub use shelf::{Shelf, ShelfError, StoredBlob};
 pub use shell::{Policy, Sandbox, ShellOptions};
-pub use toolbox::{FileAccess, Toolbox, ToolboxOptions, Wanted};
+pub use storage::{StorageError, StoredBlob, ToolStorage};
+pub use toolbox::{FileAccess, ToolSelection, Toolbox, ToolboxOptions};
 
 /// Parses a patch and applies it to a text, for fuzzing. Returns the length of the result.
 #[must_use]

@@ -97,8 +97,8 @@ impl Secrets {
     }
 
     /// Returns the existing secret paths. Files that nothing can read anyway need no rule.
-    pub(crate) fn places(&self, workspace: &Path) -> Vec<PathBuf> {
-        let own = self.own_folder(workspace);
+    pub(crate) fn existing_paths(&self, workspace: &Path) -> Vec<PathBuf> {
+        let own = self.own_dir(workspace);
         let is_own = |place: &Path| own.as_ref().is_some_and(|own| place.starts_with(own));
         let readable = |place: &&PathBuf| !is_own(place) && std::fs::File::open(place).is_ok();
         self.places.iter().filter(readable).cloned().chain(own.clone()).collect()
@@ -106,7 +106,7 @@ impl Secrets {
 
     /// Returns the user's configuration directory if commands could write to it. It is created if it does not exist:
     /// otherwise, a command could create it, and the next run would start the programs listed there.
-    fn own_folder(&self, workspace: &Path) -> Option<PathBuf> {
+    fn own_dir(&self, workspace: &Path) -> Option<PathBuf> {
         let own = self.home.as_ref().filter(|home| home.starts_with(workspace))?.join(".rkat");
         create_private_dir(&own);
         own.is_dir().then_some(own)
@@ -118,13 +118,13 @@ impl Secrets {
     }
 
     /// Returns `true` if a file holds secrets, by its real path.
-    pub(crate) fn hold(&self, file: &Path, workspace: &Path) -> bool {
-        let is_named = file.strip_prefix(workspace).is_ok_and(|path| self.names.hold(path));
-        is_named || self.lie_at(file)
+    pub(crate) fn is_secret_file(&self, file: &Path, workspace: &Path) -> bool {
+        let is_named = file.strip_prefix(workspace).is_ok_and(|path| self.names.is_secret(path));
+        is_named || self.is_secret_path(file)
     }
 
     /// Returns `true` if a path is a secret path or inside one.
-    pub(crate) fn lie_at(&self, path: &Path) -> bool {
+    pub(crate) fn is_secret_path(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
 }
@@ -169,8 +169,9 @@ mod tests {
             ("/elsewhere/deploy.json", false),
             ("/work/readme.md", false),
         ];
-        let results =
-            table.iter().map(|(path, _)| (*path, secrets.hold(Path::new(path), Path::new("/work"))));
+        let results = table
+            .iter()
+            .map(|(path, _)| (*path, secrets.is_secret_file(Path::new(path), Path::new("/work"))));
         assert_eq!(results.collect::<Vec<_>>(), table);
     }
 }

@@ -14,9 +14,9 @@ use crate::clock::Datetime;
 use crate::files::{ListFiles, ReadFile, Root, SearchFiles, ViewImage};
 use crate::patch::ApplyPatch;
 use crate::secrets::Secrets;
-use crate::shelf::Shelf;
-use crate::shell::{Host, Jobs, Shell, ShellJobCancel, ShellJobStatus, ShellJobs, ShellOptions};
-use crate::tasks::{TaskBook, TaskCreate, TaskGet, TaskList, TaskUpdate};
+use crate::shell::{CommandRunner, Jobs, Shell, ShellJobCancel, ShellJobStatus, ShellJobs, ShellOptions};
+use crate::storage::ToolStorage;
+use crate::tasks::{TaskCreate, TaskGet, TaskList, TaskStore, TaskUpdate};
 
 /// Directories and environment for the tools.
 #[derive(Debug, Clone)]
@@ -26,16 +26,16 @@ pub struct ToolboxOptions {
     /// The user's home directory, which contains secrets.
     pub home: Option<PathBuf>,
     /// The directory for temporary files; `/tmp` by default.
-    pub temporary: Option<PathBuf>,
+    pub temp_dir: Option<PathBuf>,
     /// Additional directories to hide from commands.
-    pub private: Vec<PathBuf>,
+    pub hidden_dirs: Vec<PathBuf>,
     /// The environment; commands receive it without secrets.
     pub environment: BTreeMap<String, String>,
     /// The current executable, which must call [`supervise`](meerkat_process::supervise) first. If `None`, there is no
     /// shell, and a command hook ends only with its process group.
     pub supervisor: Option<PathBuf>,
     /// Determines the time zone of `datetime` on demand: looking through all zones takes a while.
-    pub zone: fn() -> TimeZone,
+    pub time_zone: fn() -> TimeZone,
 }
 
 impl Default for ToolboxOptions {
@@ -43,11 +43,11 @@ impl Default for ToolboxOptions {
         Self {
             workspace: None,
             home: None,
-            temporary: None,
-            private: Vec::new(),
+            temp_dir: None,
+            hidden_dirs: Vec::new(),
             environment: BTreeMap::new(),
             supervisor: None,
-            zone: || TimeZone::UTC,
+            time_zone: || TimeZone::UTC,
         }
     }
 }
@@ -65,7 +65,7 @@ pub enum FileAccess {
 
 /// The tools that a run selects.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ToolSelection {
     /// Whether its model reads images in tool results.
     pub images: bool,
     /// Permissions of the file tools. They do not restrict a shell.
@@ -81,7 +81,7 @@ pub struct Wanted {
 pub struct Toolbox {
     common: Vec<Arc<dyn Tool>>,
     workspace: Option<Workspace>,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn ToolStorage>,
     jobs: Arc<Jobs>,
     redactor: Redactor,
 }
@@ -89,14 +89,14 @@ pub struct Toolbox {
 struct Workspace {
     path: PathBuf,
     home: Option<PathBuf>,
-    private: Vec<PathBuf>,
-    host: Arc<Host>,
+    hidden_dirs: Vec<PathBuf>,
+    host: Arc<CommandRunner>,
     /// The tools for the most recently requested secrets.
-    kit: Mutex<Arc<Kit>>,
+    kit: Mutex<Arc<FileTools>>,
 }
 
 /// The file tools, and the secrets hidden from them.
-struct Kit {
+struct FileTools {
     secrets: Vec<String>,
     root: Arc<Root>,
     reading: Vec<Arc<dyn Tool>>,
@@ -109,13 +109,13 @@ impl Toolbox {
     #[must_use]
     pub fn new(
         options: &ToolboxOptions,
-        shelf: Arc<dyn Shelf>,
+        shelf: Arc<dyn ToolStorage>,
         clock: Arc<dyn Clock>,
         redactor: Redactor,
     ) -> Self {
-        let book = Arc::new(TaskBook::new(Arc::clone(&shelf), Arc::clone(&clock)));
+        let book = Arc::new(TaskStore::new(Arc::clone(&shelf), Arc::clone(&clock)));
         let common = vec![
-            tool(Datetime { clock: Arc::clone(&clock), zone: options.zone }),
+            tool(Datetime { clock: Arc::clone(&clock), zone: options.time_zone }),
             tool(TaskCreate(Arc::clone(&book))),
             tool(TaskGet(Arc::clone(&book))),
             tool(TaskList(Arc::clone(&book))),
@@ -129,7 +129,7 @@ impl Toolbox {
 
     /// Returns a source of the selected tools for a run.
     #[must_use]
-    pub fn source(&self, session: SessionId, wanted: Wanted) -> Arc<dyn ToolSource> {
+    pub fn source(&self, session: SessionId, wanted: ToolSelection) -> Arc<dyn ToolSource> {
         let mut tools = self.common.clone();
         if let Some(workspace) = &self.workspace
             && let Some(kit) = workspace.kit(wanted.secrets, &self.shelf, &self.redactor)
@@ -148,7 +148,12 @@ impl Toolbox {
         Arc::new(RunTools { session, tools, jobs: Arc::clone(&self.jobs) })
     }
 
-    fn shell_tools(&self, host: &Arc<Host>, root: &Arc<Root>, options: ShellOptions) -> [Arc<dyn Tool>; 4] {
+    fn shell_tools(
+        &self,
+        host: &Arc<CommandRunner>,
+        root: &Arc<Root>,
+        options: ShellOptions,
+    ) -> [Arc<dyn Tool>; 4] {
         let shell = Shell {
             host: Arc::clone(host),
             root: Arc::clone(root),
@@ -177,30 +182,41 @@ impl Toolbox {
 }
 
 impl Workspace {
-    fn open(options: &ToolboxOptions, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Option<Self> {
+    fn open(options: &ToolboxOptions, shelf: &Arc<dyn ToolStorage>, redactor: &Redactor) -> Option<Self> {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let home = options.home.as_ref().map(real);
         let path = options.workspace.as_ref()?.canonicalize().ok()?;
-        let secrets = Secrets::new(&[], home.as_deref(), &options.private);
-        let kit = Kit::new(Vec::new(), Root::open(&path, secrets).ok()?, shelf, redactor);
-        let host = Arc::new(Host::new(options, path.clone()));
-        Some(Self { path, home, private: options.private.clone(), host, kit: Mutex::new(Arc::new(kit)) })
+        let secrets = Secrets::new(&[], home.as_deref(), &options.hidden_dirs);
+        let kit = FileTools::new(Vec::new(), Root::open(&path, secrets).ok()?, shelf, redactor);
+        let host = Arc::new(CommandRunner::new(options, path.clone()));
+        Some(Self {
+            path,
+            home,
+            hidden_dirs: options.hidden_dirs.clone(),
+            host,
+            kit: Mutex::new(Arc::new(kit)),
+        })
     }
 
     /// Returns the tools for these secrets, or `None` if the workspace is gone.
-    fn kit(&self, wanted: Vec<String>, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Option<Arc<Kit>> {
+    fn kit(
+        &self,
+        wanted: Vec<String>,
+        shelf: &Arc<dyn ToolStorage>,
+        redactor: &Redactor,
+    ) -> Option<Arc<FileTools>> {
         let mut last = self.kit.lock().unwrap_or_else(PoisonError::into_inner);
         if last.secrets != wanted {
-            let secrets = Secrets::new(&wanted, self.home.as_deref(), &self.private);
+            let secrets = Secrets::new(&wanted, self.home.as_deref(), &self.hidden_dirs);
             let root = Root::open(&self.path, secrets).ok()?;
-            *last = Arc::new(Kit::new(wanted, root, shelf, redactor));
+            *last = Arc::new(FileTools::new(wanted, root, shelf, redactor));
         }
         Some(Arc::clone(&last))
     }
 }
 
-impl Kit {
-    fn new(secrets: Vec<String>, root: Root, shelf: &Arc<dyn Shelf>, redactor: &Redactor) -> Self {
+impl FileTools {
+    fn new(secrets: Vec<String>, root: Root, shelf: &Arc<dyn ToolStorage>, redactor: &Redactor) -> Self {
         let own = Arc::new(root);
         let (root, shelf) = (|| Arc::clone(&own), || Arc::clone(shelf));
         let reading = vec![
@@ -225,7 +241,7 @@ impl ToolSource for RunTools {
         self.tools.clone()
     }
 
-    fn finished(&self) -> Vec<FinishedJob> {
+    fn take_finished_jobs(&self) -> Vec<FinishedJob> {
         self.jobs.finished(self.session)
     }
 }

@@ -3,7 +3,7 @@
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
 
-use super::streams::{self, named};
+use super::streams::{self, named_events};
 use crate::engine::Target;
 use crate::mutate::Style;
 
@@ -74,8 +74,8 @@ fn corpus() -> Vec<Vec<u8>> {
             ],
             "pause_turn",
         ),
-        named(&[start(), error]),
-        named(&[start(), refusal, json!({ "type": "message_stop" })]),
+        named_events(&[start(), error]),
+        named_events(&[start(), refusal, json!({ "type": "message_stop" })]),
     ]
 }
 
@@ -98,5 +98,5 @@ fn answer(blocks: Vec<Vec<Value>>, reason: &str) -> Vec<u8> {
     let usage = json!({ "output_tokens": 9 });
     events.push(json!({ "type": "message_delta", "delta": { "stop_reason": reason }, "usage": usage }));
     events.push(json!({ "type": "message_stop" }));
-    named(&events)
+    named_events(&events)
 }

@@ -3,7 +3,7 @@
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
 
-use super::streams::{self, plain};
+use super::streams::{self, unnamed_events};
 use crate::engine::Target;
 use crate::mutate::Style;
 
@@ -22,7 +22,7 @@ fn corpus() -> Vec<Vec<u8>> {
     };
     let usage = json!({ "prompt_tokens": 5, "completion_tokens": 6, "prompt_tokens_details": { "cached_tokens": 2 } });
     let mut counted = answer(&[text("It\n"), text("rains ☔")], "stop");
-    counted.extend(plain(&[json!({ "choices": [], "usage": usage })]));
+    counted.extend(unnamed_events(&[json!({ "choices": [], "usage": usage })]));
     vec![
         counted,
         answer(
@@ -49,7 +49,7 @@ fn corpus() -> Vec<Vec<u8>> {
         ),
         answer(&[text("```json\n{\"name\": \"look\", "), text("\"arguments\": {\"x\": 1}}\n```")], "stop"),
         answer(&[json!({ "refusal": "no" })], "content_filter"),
-        plain(&[json!({ "error": { "message": "context length exceeded", "code": 400 } })]),
+        unnamed_events(&[json!({ "error": { "message": "context length exceeded", "code": 400 } })]),
         b"event: error\ndata: {\"message\":\"busy\"}\n\ndata: [DONE]\n\n".to_vec(),
     ]
 }
@@ -62,7 +62,7 @@ fn answer(deltas: &[Value], reason: &str) -> Vec<u8> {
     let mut chunks = vec![chunk(&json!({ "role": "assistant", "content": "" }), None)];
     chunks.extend(deltas.iter().map(|delta| chunk(delta, None)));
     chunks.push(chunk(&json!({}), Some(reason)));
-    let mut out = plain(&chunks);
+    let mut out = unnamed_events(&chunks);
     out.extend_from_slice(b"data: [DONE]\n\n");
     out
 }

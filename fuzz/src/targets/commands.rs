@@ -45,7 +45,7 @@ fn run(input: &[u8], _: &mut Random) -> Verdict {
         provider_params: None,
     };
     let model = OfflineModel::new();
-    let mut response = model.ask(&request, &|_| {});
+    let mut response = model.generate(&request, &|_| {});
     match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Pending => Err("it waits without a command to do so".to_owned()),
         Poll::Ready(Ok(answer)) => {

@@ -3,7 +3,7 @@
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
 
-use super::streams::{self, plain};
+use super::streams::{self, unnamed_events};
 use crate::engine::Target;
 use crate::mutate::Style;
 
@@ -24,26 +24,26 @@ fn corpus() -> Vec<Vec<u8>> {
     let failure = json!({ "error": { "code": 503, "status": "UNAVAILABLE", "message": "busy",
         "details": [{ "retryDelay": "3s" }] } });
     vec![
-        plain(&[
+        unnamed_events(&[
             part(json!({ "text": "Hm.", "thought": true })),
             part(json!({ "text": "", "thought": true, "thoughtSignature": "c2ln" })),
             part(json!({ "text": "It\nrains ☔" })),
             grounded,
         ]),
-        plain(&[
+        unnamed_events(&[
             part(call),
             chunk(&[json!({ "functionCall": { "id": "a", "name": "look", "args": "{}" } })], Some("STOP")),
         ]),
-        plain(&[bare]),
-        plain(&[
+        unnamed_events(&[bare]),
+        unnamed_events(&[
             part(json!({ "executableCode": { "language": "PYTHON", "code": "1" } })),
             part(json!({ "codeExecutionResult": { "outcome": "OUTCOME_OK", "output": "1" } })),
             part(json!({ "inlineData": { "mimeType": "image/png", "data": "eHg=" } })),
             chunk(&[json!({ "text": "" })], Some("MAX_TOKENS")),
         ]),
-        plain(&[blocked]),
-        plain(&[failure]),
-        plain(&[json!([
+        unnamed_events(&[blocked]),
+        unnamed_events(&[failure]),
+        unnamed_events(&[json!([
             chunk(&[json!({ "text": "a" })], None),
             chunk(&[json!({ "text": "b" })], Some("SAFETY"))
         ])]),

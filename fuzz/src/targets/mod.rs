@@ -58,7 +58,7 @@ mod tests {
             let corpus = (target.corpus)();
             assert!(!corpus.is_empty(), "{}", target.name);
             for input in corpus {
-                let verdict = (target.run)(&input, &mut Random::of(&input));
+                let verdict = (target.run)(&input, &mut Random::from_bytes(&input));
                 assert_eq!(verdict.err(), None, "{}: {}", target.name, String::from_utf8_lossy(&input));
             }
         }

@@ -3,7 +3,7 @@
 use meerkat_providers::fuzzing::Format;
 use serde_json::{Value, json};
 
-use super::streams::{self, named, plain};
+use super::streams::{self, named_events, unnamed_events};
 use crate::engine::Target;
 use crate::mutate::Style;
 
@@ -31,11 +31,11 @@ fn corpus() -> Vec<Vec<u8>> {
     let failure =
         json!({ "status": "failed", "error": { "code": "rate_limit_exceeded", "message": "slow down" } });
     vec![
-        named(&thought),
-        named(&calls),
-        named(&[end("completed", &complete)]),
-        named(&[end("failed", &failure)]),
-        plain(&[json!({ "error": { "message": "loading model", "code": 503 } })]),
+        named_events(&thought),
+        named_events(&calls),
+        named_events(&[end("completed", &complete)]),
+        named_events(&[end("failed", &failure)]),
+        unnamed_events(&[json!({ "error": { "message": "loading model", "code": 503 } })]),
     ]
 }
 

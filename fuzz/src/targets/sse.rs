@@ -31,7 +31,7 @@ fn run(input: &[u8], random: &mut Random) -> Verdict {
         return Err(format!("a line end inside a line: {unsplit:?}"));
     }
     let shape: String = unsplit.events.iter().take(6).map(|(name, data)| shape(name, data)).collect();
-    Ok(format!("{shape} {}", kind_of(&unsplit.fault.unwrap_or_default())))
+    Ok(format!("{shape} {}", kind_of(&unsplit.error.unwrap_or_default())))
 }
 
 fn shape(name: &str, data: &str) -> char {

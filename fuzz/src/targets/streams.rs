@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, Delta, Message, ModelError, ModelRequest, Timestamp, ToolOutput,
+    AssistantBlock, Content, Delta, Message, ModelError, ModelRequest, ModelResponse, Timestamp, ToolOutput,
 };
 use meerkat_providers::fuzzing::{AnswerReader, Format, events};
 use serde_json::{Value, json};
@@ -16,17 +16,17 @@ use crate::engine::Verdict;
 use crate::random::Random;
 
 /// Result of reading a stream.
-type Outcome = (Result<Answer, ModelError>, Vec<Delta>);
+type Outcome = (Result<ModelResponse, ModelError>, Vec<Delta>);
 
 /// Writes events with their names.
-pub(super) fn named(events: &[Value]) -> Vec<u8> {
+pub(super) fn named_events(events: &[Value]) -> Vec<u8> {
     let event =
         |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
     events.iter().map(event).collect::<String>().into_bytes()
 }
 
 /// Writes events without names.
-pub(super) fn plain(events: &[Value]) -> Vec<u8> {
+pub(super) fn unnamed_events(events: &[Value]) -> Vec<u8> {
     events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>().into_bytes()
 }
 
@@ -82,7 +82,7 @@ fn read<'a>(format: Format, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outco
 /// Rewrites the stream so that no event takes the fast path; `None` if that would change its meaning.
 fn slowly(format: Format, input: &[u8]) -> Option<Vec<u8>> {
     let read = events([input]);
-    if read.fault.is_some() {
+    if read.error.is_some() {
         return None;
     }
     let mut out = String::new();
@@ -150,7 +150,7 @@ fn without_ids(mut outcome: Outcome) -> Outcome {
 }
 
 /// Describes the content of a response.
-pub(super) fn shape(answer: &Answer) -> String {
+pub(super) fn shape(answer: &ModelResponse) -> String {
     let kind = |block: &AssistantBlock| match block {
         AssistantBlock::Text { meta, .. } => {
             if meta.is_some() {
@@ -181,9 +181,9 @@ pub(super) fn shape(answer: &Answer) -> String {
 }
 
 /// Appends a response to a conversation, which every format must be able to send, and which must be storable.
-pub(super) fn follow(answer: Answer) -> Result<(), String> {
+pub(super) fn follow(answer: ModelResponse) -> Result<(), String> {
     // A run rejects it.
-    if answer.nests_too_deep() {
+    if answer.exceeds_max_depth() {
         return Ok(());
     }
     let now = Timestamp::UNIX_EPOCH;
@@ -197,7 +197,7 @@ pub(super) fn follow(answer: Answer) -> Result<(), String> {
     if restored.tool_calls().len() != calls.len() {
         return Err("storing it lost a call".to_owned());
     }
-    let results = calls.iter().map(|call| ToolOutput::text("done").answering(call.id.clone())).collect();
+    let results = calls.iter().map(|call| ToolOutput::text("done").into_result(call.id.clone())).collect();
     let mut messages = vec![user("a question"), answered];
     if !calls.is_empty() {
         messages.push(Message::ToolResults { results, created_at: now });

@@ -143,19 +143,19 @@ pub enum HookRuntime {
 
 impl HookEntry {
     /// Registers the hook's secrets with the redactor.
-    pub fn tell_secrets(&self, redactor: &Redactor) {
+    pub fn register_secrets(&self, redactor: &Redactor) {
         let secrets = match &self.runtime {
             HookRuntime::InProcess { .. } => return,
             HookRuntime::Command { command, args, env } => {
-                redactor.learn_args(command, args);
+                redactor.add_args(command, args);
                 env
             }
             HookRuntime::Http { url, headers, .. } => {
-                redactor.learn_url(url);
+                redactor.add_url(url);
                 headers
             }
         };
-        secrets.expose().for_each(|(name, value)| redactor.learn_named(name, value));
+        secrets.expose().for_each(|(name, value)| redactor.add_named(name, value));
     }
 }
 

@@ -4,7 +4,7 @@
 //! order, their input, and the effect of their output or failure.
 
 mod entry;
-mod judge;
+mod evaluate;
 mod set;
 mod wire;
 
@@ -12,10 +12,10 @@ mod wire;
 mod tests;
 
 pub use entry::{FailurePolicy, HookCapability, HookEntry, HookMode, HookRuntime, SecretMap};
-pub use judge::{Denial, DenialKind, HookFault, Judgement, judge};
+pub use evaluate::{Denial, DenialKind, HookFailure, HookVerdict, evaluate_hook};
 pub use set::{HookPoints, HookSet, HookSetError};
 pub use wire::{
-    HookDecision, HookError, HookInvocation, HookRequest, HookResponse, HookReturn, HookToolCall,
+    HookDecision, HookError, HookInvocation, HookOutput, HookRequest, HookResponse, HookToolCall,
     HookToolResult,
 };
 
@@ -24,5 +24,5 @@ use crate::BoxFuture;
 /// A hook in the current process.
 pub trait Hook: Send + Sync {
     /// Calls the hook. Dropping the future must stop the work.
-    fn call<'a>(&'a self, invocation: &'a HookInvocation) -> BoxFuture<'a, Result<HookReturn, HookFault>>;
+    fn call<'a>(&'a self, invocation: &'a HookInvocation) -> BoxFuture<'a, Result<HookOutput, HookFailure>>;
 }

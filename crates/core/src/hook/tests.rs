@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Denial, DenialKind, HookEntry, HookFault, HookInvocation, HookMode, HookReturn, HookSet, HookSetError,
-    Judgement, judge,
+    Denial, DenialKind, HookEntry, HookFailure, HookInvocation, HookMode, HookOutput, HookSet, HookSetError,
+    HookVerdict, evaluate_hook,
 };
 use crate::{HookPoint, HookReason, SessionId, ToolCall};
 
@@ -16,8 +16,8 @@ fn entry(overrides: &Value) -> HookEntry {
     serde_json::from_value(document).unwrap()
 }
 
-fn output(value: Value) -> Result<HookReturn, HookFault> {
-    serde_json::from_value(value).map_err(|error| HookFault::broken(error.to_string()))
+fn output(value: Value) -> Result<HookOutput, HookFailure> {
+    serde_json::from_value(value).map_err(|error| HookFailure::runtime_error(error.to_string()))
 }
 
 fn denied() -> Value {
@@ -55,25 +55,25 @@ fn verdict_depends_on_capability_and_policy() {
     let denial = |kind, reason_code, message: &str| {
         let message = message.to_owned();
         let (hook_id, point) = ("h".to_owned(), HookPoint::TurnBoundary);
-        Judgement::Denied(Denial { hook_id, point, kind, reason_code, message, payload: None })
+        HookVerdict::Denied(Denial { hook_id, point, kind, reason_code, message, payload: None })
     };
     let not_a_guardrail = "it denied, but only hooks with `capability = \"guardrail\"` can deny";
-    let broken = || Err(HookFault::broken("exit status 1"));
-    let slow = || Err(HookFault { reason: HookReason::Timeout, message: "too slow".to_owned() });
+    let broken = || Err(HookFailure::runtime_error("exit status 1"));
+    let slow = || Err(HookFailure { reason: HookReason::Timeout, message: "too slow".to_owned() });
     let patches = json!({"patches": [1]});
     let cases = [
-        (guard(), output(json!({})), Judgement::Allowed),
-        (guard(), output(json!({"decision": {"decision": "allow"}, "patches": []})), Judgement::Allowed),
-        (guard(), output(denied()), denial(DenialKind::Refused, HookReason::PolicyViolation, "no")),
+        (guard(), output(json!({})), HookVerdict::Allowed),
+        (guard(), output(json!({"decision": {"decision": "allow"}, "patches": []})), HookVerdict::Allowed),
+        (guard(), output(denied()), denial(DenialKind::Denied, HookReason::PolicyViolation, "no")),
         (guard(), broken(), denial(DenialKind::Failed, HookReason::RuntimeError, "exit status 1")),
         (guard(), slow(), denial(DenialKind::Failed, HookReason::Timeout, "too slow")),
         (
             entry(&json!({"capability": "guardrail", "failure_policy": "fail_open"})),
             broken(),
-            Judgement::Tolerated("exit status 1".to_owned()),
+            HookVerdict::Tolerated("exit status 1".to_owned()),
         ),
-        (entry(&json!({})), broken(), Judgement::Tolerated("exit status 1".to_owned())),
-        (entry(&json!({})), output(denied()), Judgement::Tolerated(not_a_guardrail.to_owned())),
+        (entry(&json!({})), broken(), HookVerdict::Tolerated("exit status 1".to_owned())),
+        (entry(&json!({})), output(denied()), HookVerdict::Tolerated(not_a_guardrail.to_owned())),
         (
             entry(&json!({"failure_policy": "fail_closed"})),
             broken(),
@@ -90,7 +90,7 @@ fn verdict_depends_on_capability_and_policy() {
         ),
     ];
     for (entry, output, expected) in cases {
-        assert_eq!(judge(&entry, output.clone()), expected, "{entry:?} {output:?}");
+        assert_eq!(evaluate_hook(&entry, output.clone()), expected, "{entry:?} {output:?}");
     }
 }
 
@@ -98,7 +98,7 @@ fn verdict_depends_on_capability_and_policy() {
 fn invocation_has_only_fields_of_its_point() {
     let session = SessionId::from_uuid(uuid::Uuid::from_u128(1));
     let call = ToolCall { id: "c".to_owned(), name: "look".to_owned(), args: json!({"at": "it"}) };
-    let invocation = serde_json::to_value(HookInvocation::of_call(session, &call)).unwrap();
+    let invocation = serde_json::to_value(HookInvocation::for_call(session, &call)).unwrap();
     assert_eq!(
         invocation,
         json!({

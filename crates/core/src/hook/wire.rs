@@ -57,7 +57,7 @@ impl HookInvocation {
 
     /// Creates the invocation for a call that is about to be run.
     #[must_use]
-    pub fn of_call(session_id: SessionId, call: &ToolCall) -> Self {
+    pub fn for_call(session_id: SessionId, call: &ToolCall) -> Self {
         let tool_call =
             HookToolCall { tool_use_id: call.id.clone(), name: call.name.clone(), args: call.args.clone() };
         Self { tool_call: Some(tool_call), ..Self::new(HookPoint::PreToolExecution, session_id) }
@@ -65,7 +65,7 @@ impl HookInvocation {
 
     /// Creates the invocation for the result of a call.
     #[must_use]
-    pub fn of_output(session_id: SessionId, call: &ToolCall, output: &ToolOutput) -> Self {
+    pub fn for_output(session_id: SessionId, call: &ToolCall, output: &ToolOutput) -> Self {
         let tool_result = HookToolResult {
             tool_use_id: call.id.clone(),
             name: call.name.clone(),
@@ -146,7 +146,7 @@ pub struct HookToolResult {
 
 /// Output of a hook; empty output is valid, too.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct HookReturn {
+pub struct HookOutput {
     /// Decision of the hook.
     #[serde(default)]
     pub decision: Option<HookDecision>,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::effect::{CallChange, Effect, Intent};
+use super::effect::{CallChange, CallIntent, Effect};
 use super::machine::{Next, Run, State};
 use super::outcome::{Outcome, Pending};
 use super::prompt::NO_BUDGET;
-use super::work::Work;
+use super::step_calls::StepCalls;
 use crate::{
-    AgentEvent, AssistantBlock, AwaitedCall, BudgetType, Message, Settled, StopReason, Timestamp,
+    AgentEvent, ApprovalRequest, AssistantBlock, BudgetType, CompletedCall, Message, StopReason, Timestamp,
     ToolFailure, ToolOutput, ToolRoute,
 };
 
@@ -19,23 +19,23 @@ impl Run {
     }
 
     /// Has the tools refreshed before approved calls of an earlier run are started.
-    pub(super) fn take_up(&mut self, work: Work) {
+    pub(super) fn resume_approved(&mut self, work: StepCalls) {
         let names = work.local().into_iter().map(|call| call.name).collect();
         self.queue.push_back(Effect::Boundary(names));
-        self.state = State::TakingUp(work);
+        self.state = State::ResumingApproved(work);
     }
 
     /// Runs approved calls, within the budget.
-    pub(super) fn dispatch_approved(&mut self, mut work: Work) {
+    pub(super) fn dispatch_approved(&mut self, mut work: StepCalls) {
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         for call in work.local().iter().skip(allowed as usize) {
             self.refused = true;
-            work.refuse(&call.id, ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET));
+            work.reject(&call.id, ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET));
         }
         self.dispatch(work);
     }
 
-    pub(super) fn dispatch(&mut self, work: Work) {
+    pub(super) fn dispatch(&mut self, work: StepCalls) {
         let local = work.local();
         for call in &local {
             self.emit(AgentEvent::ToolExecutionStarted { id: call.id.clone(), name: call.name.clone() });
@@ -48,7 +48,7 @@ impl Run {
         self.resume(work);
     }
 
-    pub(super) fn resume(&mut self, work: Work) {
+    pub(super) fn resume(&mut self, work: StepCalls) {
         if work.local().is_empty() {
             self.close(work);
         } else {
@@ -78,32 +78,32 @@ impl Run {
         if work.local().is_empty() {
             return self.close(work);
         }
-        let unsaved = work.take_unkept();
-        self.commit(Vec::new(), CallChange::Settle(unsaved), Next::Resume(work));
+        let unsaved = work.take_unsaved();
+        self.commit(Vec::new(), CallChange::Complete(unsaved), Next::Resume(work));
     }
 
     /// Handles a step in which the runtime has no calls left to run.
-    pub(super) fn close(&mut self, mut work: Work) {
+    pub(super) fn close(&mut self, mut work: StepCalls) {
         let pending = work.pending(self.approvals_end());
         if pending == Pending::default() {
             return self.record(&work, Next::Step);
         }
-        let awaited = |awaited: &AwaitedCall| Intent {
+        let awaited = |awaited: &ApprovalRequest| CallIntent {
             id: awaited.call.id.clone(),
             route: ToolRoute::Approval,
             expires_at: Some(awaited.expires_at),
         };
         let calls = pending.approvals.iter().map(awaited).collect();
-        let change = CallChange::Update { calls, results: work.take_unkept() };
+        let change = CallChange::Update { calls, results: work.take_unsaved() };
         self.commit(Vec::new(), change, Next::Finish(Outcome::Pending(pending)));
     }
 
     /// Adds the results of a step to the transcript.
-    pub(super) fn record(&mut self, work: &Work, next: Next) {
+    pub(super) fn record(&mut self, work: &StepCalls, next: Next) {
         let (calls, settled): (Vec<_>, Vec<_>) = work.results().into_iter().unzip();
-        let messages = answering(settled.clone(), self.now);
+        let messages = result_messages(settled.clone(), self.now);
         self.commit(messages.clone(), CallChange::Close, next);
-        for (call, Settled { result, .. }) in calls.into_iter().zip(settled) {
+        for (call, CompletedCall { result, .. }) in calls.into_iter().zip(settled) {
             self.emit(AgentEvent::ToolResultReceived {
                 id: call.id,
                 name: call.name,
@@ -111,12 +111,12 @@ impl Run {
                 is_error: result.is_error,
             });
         }
-        self.show_images(&messages);
+        self.emit_images(&messages);
         let usage = self.step_usage;
         self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
     /// Emits events for the images in messages.
-    pub(super) fn show_images(&mut self, messages: &[Arc<Message>]) {
+    pub(super) fn emit_images(&mut self, messages: &[Arc<Message>]) {
         for message in messages {
             let Message::Assistant { blocks, .. } = &**message else { continue };
             for block in blocks {
@@ -129,10 +129,10 @@ impl Run {
 }
 
 /// Creates the messages that answer a step's calls: the results, followed by the images that tools generated.
-pub(super) fn answering(settled: Vec<Settled>, now: Timestamp) -> Vec<Arc<Message>> {
+pub(super) fn result_messages(settled: Vec<CompletedCall>, now: Timestamp) -> Vec<Arc<Message>> {
     let mut results = Vec::with_capacity(settled.len());
     let mut blocks = Vec::new();
-    for Settled { result, images } in settled {
+    for CompletedCall { result, images } in settled {
         results.push(result);
         blocks.extend(images.into_iter().map(AssistantBlock::Image));
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::effect::{Ask, CallChange};
+use super::effect::{CallChange, ModelTask};
 use super::machine::{Next, Run, State};
 use super::prompt;
-use crate::compact::{Carried, carry, cut, estimate, estimate_tokens};
-use crate::fit::fit;
-use crate::{AgentEvent, Answer, AssistantBlock, Compaction, Message};
+use crate::compact::{CarriedOver, carry_over, cut_point, estimate, estimate_tokens};
+use crate::fit::fit_to_window;
+use crate::{AgentEvent, AssistantBlock, Compaction, Message, ModelResponse};
 
 impl Run {
     pub(super) fn compaction_due(&self) -> Option<u64> {
@@ -23,17 +23,17 @@ impl Run {
         if first || (early && !too_long) || !long {
             None
         } else {
-            cut(&self.transcript, policy.keep_groups, policy.threshold / 2)
+            cut_point(&self.transcript, policy.keep_groups, policy.threshold / 2)
         }
     }
 
     /// Finds where to cut when the context exceeds the window: only the last group must stay.
     pub(super) fn overflow_cut(&self) -> Option<u64> {
         let policy = self.settings.compaction?;
-        cut(&self.transcript, 1, policy.threshold / 2)
+        cut_point(&self.transcript, 1, policy.threshold / 2)
     }
 
-    pub(super) fn summarise(&mut self, kept_from: u64) {
+    pub(super) fn summarize(&mut self, kept_from: u64) {
         let Some(policy) = self.settings.compaction else {
             return;
         };
@@ -47,13 +47,13 @@ impl Run {
         let max_tokens = policy.summary_tokens();
         let reserved = u64::from(max_tokens) + estimate_tokens(&request);
         let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(reserved));
-        let mut messages = fit(self.transcript.before(kept_from), room);
+        let mut messages = fit_to_window(self.transcript.before(kept_from), room);
         messages.push(request);
-        let ask = Ask::Summarise { messages, max_tokens };
-        self.ask(ask, State::Summarising(kept_from));
+        let ask = ModelTask::Summarize { messages, max_tokens };
+        self.call_model(ask, State::Summarizing(kept_from));
     }
 
-    pub(super) fn summarised(&mut self, answer: &Answer, kept_from: u64) {
+    pub(super) fn summarized(&mut self, answer: &ModelResponse, kept_from: u64) {
         self.count(answer.usage);
         self.count_step();
         let text = |block: &AssistantBlock| match block {
@@ -74,7 +74,7 @@ impl Run {
         let window = self.settings.compaction.and_then(|policy| policy.window).unwrap_or(u64::MAX);
         let fits = self.progress.last_input_tokens < window && estimate(&self.transcript.context()) < window;
         if fits && !self.overflowed {
-            return self.ask_step(1);
+            return self.call_model_for_step(1);
         }
         let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
         self.compact(prompt::dropped(left_out, &self.carried(kept_from), self.now), kept_from, 0);
@@ -82,10 +82,10 @@ impl Run {
 
     /// Chooses which texts before `kept_from` stay in the context verbatim. They take at most a quarter of the window,
     /// so that a compaction always frees some of it.
-    fn carried(&self, kept_from: u64) -> Carried {
+    fn carried(&self, kept_from: u64) -> CarriedOver {
         let room = self.settings.compaction.map_or(0, |policy| policy.threshold / 4);
-        let find = self.settings.lasting;
-        carry(find(&self.transcript.before(kept_from)), &find(&self.transcript.since(kept_from)), room)
+        let find = self.settings.find_pinned;
+        carry_over(find(&self.transcript.before(kept_from)), &find(&self.transcript.since(kept_from)), room)
     }
 
     /// Truncates a summary that exceeds its maximum length.
@@ -105,7 +105,7 @@ impl Run {
             Compaction { kept_from, summary_at: self.transcript.count(), at_step: self.progress.steps };
         self.progress.compaction = Some(compaction);
         self.progress.last_input_tokens = 0;
-        self.left_out = self.transcript.left_out(kept_from);
+        self.compacted = self.transcript.compacted(kept_from);
         self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
         self.transcript.compact(compaction, summary);
         let messages_after = self.transcript.context().len() as u64;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Report, RunEnd};
+use super::{RunEnd, RunReport};
 use crate::{
-    AgentEvent, Answer, Compaction, Denial, HookInvocation, Message, ModelError, RunId, Settled, Timestamp,
-    ToolCall, ToolOutput, ToolRoute, Usage, Usd,
+    AgentEvent, Compaction, CompletedCall, Denial, HookInvocation, Message, ModelError, ModelResponse, RunId,
+    Timestamp, ToolCall, ToolOutput, ToolRoute, Usage, Usd,
 };
 
 /// The next thing to do.
@@ -24,32 +24,32 @@ pub enum Effect {
     /// about to start, so wait for these tools.
     Boundary(Vec<String>),
     /// Call the model. The result is [`Input::Answered`], [`Input::Extracted`], or [`Input::Failed`].
-    Ask(Ask),
+    CallModel(ModelTask),
     /// Start these calls. The result of each is [`Input::ToolDone`].
     Start(Vec<ToolCall>),
     /// Call the hooks of this point. The result is [`Input::Consulted`].
-    Consult(Box<HookInvocation>),
+    RunHooks(Box<HookInvocation>),
     /// Check which of these calls may be run. The result is [`Input::Vetted`].
-    Vet(Vec<ToolCall>),
+    CheckCalls(Vec<ToolCall>),
     /// Start a delay. The result is [`Input::Rested`].
-    Rest(Duration),
+    Sleep(Duration),
     /// Cancel everything that was started; no results are expected anymore.
-    Abandon,
+    CancelAll,
     /// Wait for the result of something started, or for [`Input::Stop`].
     Wait,
     /// The run is over.
-    End(Box<Report>),
+    End(Box<RunReport>),
 }
 
 /// Request to the model.
 #[derive(Debug, Clone)]
-pub enum Ask {
+pub enum ModelTask {
     /// The next step: the transcript's context, with tools.
     Step,
     /// The structured output: the context and then these, without tools. Feed [`Input::Extracted`].
     Extract(Vec<Arc<Message>>),
     /// A summary: exactly these messages, without tools.
-    Summarise {
+    Summarize {
         /// Messages to summarize, including the request for the summary.
         messages: Vec<Arc<Message>>,
         /// Maximum length of the summary, in tokens.
@@ -65,7 +65,7 @@ pub enum Input {
     /// Tools of the next step.
     Tools(Arc<ToolTable>),
     /// The model responded.
-    Answered(Answer),
+    ModelResponded(ModelResponse),
     /// The model responded to the request for structured output.
     Extracted {
         /// Text of the response.
@@ -78,11 +78,11 @@ pub enum Input {
     /// The model call failed.
     Failed(ModelError),
     /// Verdict of the hooks of a point.
-    Consulted(Result<(), Denial>),
+    HooksFinished(Result<(), Denial>),
     /// Calls that must not be run, with the results for the model.
-    Vetted(Vec<(String, ToolOutput)>),
+    CallsChecked(Vec<(String, ToolOutput)>),
     /// The delay is over.
-    Rested,
+    SleepElapsed,
     /// A tool call completed.
     ToolDone {
         /// Id of the call.
@@ -133,12 +133,12 @@ pub struct Commit {
     /// Whether this commit ends the run.
     pub ends: bool,
     /// Messages that the model no longer reads after this commit.
-    pub left_out: LeftOut,
+    pub compacted: CompactedMessages,
 }
 
 /// Consecutive messages.
 #[derive(Debug, Clone, Default)]
-pub struct LeftOut {
+pub struct CompactedMessages {
     /// Sequence number of the first message.
     pub first: u64,
     /// The messages.
@@ -152,15 +152,15 @@ pub enum CallChange {
     #[default]
     None,
     /// These calls start.
-    Open(Vec<Intent>),
+    Open(Vec<CallIntent>),
     /// These calls completed; their results are stored until all have completed.
-    Settle(Vec<Settled>),
+    Complete(Vec<CompletedCall>),
     /// Some calls start, or start to await approval, and others completed.
     Update {
         /// Calls that start, or start to await approval.
-        calls: Vec<Intent>,
+        calls: Vec<CallIntent>,
         /// Calls that completed.
-        results: Vec<Settled>,
+        results: Vec<CompletedCall>,
     },
     /// All results are in the messages.
     Close,
@@ -168,7 +168,7 @@ pub enum CallChange {
 
 /// A call that is about to start, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Intent {
+pub struct CallIntent {
     /// Id of the call.
     pub id: String,
     /// Runner of the call.
@@ -208,12 +208,12 @@ pub struct LastRun {
     pub end: Option<RunEnd>,
     /// Budget used so far, if the run continues once calls are approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
+    pub spent: Option<BudgetUsage>,
 }
 
 /// Budget used by a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct BudgetUsage {
     /// Number of steps.
     pub steps: u32,
     /// Number of tool calls.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::consult::Told;
 use super::effect::Stop;
+use super::hooks::ResponseSummary;
 use super::machine::{Next, Run, State};
 use super::outcome::{Completion, ExtractionError, Outcome};
 use super::prompt;
@@ -21,7 +21,7 @@ const OUT_OF_BUDGET: Option<TerminalCause> = Some(TerminalCause::BudgetExhausted
 /// Messages exchanged with the model for the structured output, outside the session.
 #[derive(Debug, Clone)]
 pub(super) struct Extraction {
-    pub(super) asides: Vec<Arc<Message>>,
+    pub(super) messages: Vec<Arc<Message>>,
     last_output: String,
     /// Number of responses so far.
     answers: u32,
@@ -39,7 +39,7 @@ pub(super) enum Attempt {
 impl Extraction {
     pub(super) fn begin(own_prompt: Option<&str>, now: Timestamp) -> Self {
         Self {
-            asides: vec![prompt::extraction(own_prompt, now)],
+            messages: vec![prompt::extraction(own_prompt, now)],
             last_output: String::new(),
             answers: 0,
             failures: 0,
@@ -56,11 +56,11 @@ impl Run {
             let reason = format!("the run reached its limit of {} model calls", self.settings.max_steps);
             return self.extraction_given_up(&extraction, &reason, Some(TerminalCause::TurnLimitReached));
         }
-        self.consult(HookPoint::PreLlmRequest, Next::RequestOutput(Box::new(extraction)), |_| {});
+        self.run_hooks(HookPoint::PreLlmRequest, Next::RequestOutput(Box::new(extraction)), |_| {});
     }
 
     /// Emits the answer, which is committed.
-    pub(super) fn tell_of_answer(&mut self, text: String) {
+    pub(super) fn emit_answer(&mut self, text: String) {
         self.emit(self.run_completed(&Completion { text, ..Completion::default() }));
     }
 
@@ -77,9 +77,9 @@ impl Run {
         extraction.answers += 1;
         extraction.failures = 0;
         text.clone_into(&mut extraction.last_output);
-        let summary = Told { text: text.to_owned(), calls: Vec::new(), stop_reason: None, usage };
+        let summary = ResponseSummary { text: text.to_owned(), calls: Vec::new(), stop_reason: None, usage };
         let next = Next::TakeOutput(Box::new(extraction), verdict);
-        self.consult(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
+        self.run_hooks(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
     }
 
     /// Accepts the structured output if it is valid, or requests it again.
@@ -97,20 +97,20 @@ impl Run {
         }
         if !extraction.last_output.is_empty() {
             let text = extraction.last_output.clone();
-            extraction.asides.push(Arc::new(Message::Assistant {
+            extraction.messages.push(Arc::new(Message::Assistant {
                 blocks: vec![AssistantBlock::Text { text, meta: None }],
                 stop_reason: StopReason::EndTurn,
                 created_at: self.now,
             }));
         }
-        extraction.asides.push(prompt::extraction_again(&reason, self.now));
+        extraction.messages.push(prompt::extraction_retry(&reason, self.now));
         self.extract(extraction);
     }
 
     pub(super) fn extraction_failed(&mut self, error: &ModelError, mut extraction: Extraction) {
         extraction.failures += 1;
-        match self.decide(error, extraction.failures) {
-            RetryDecision::After(_) => self.state = State::Resting(Attempt::Extraction(extraction)),
+        match self.decide_retry(error, extraction.failures) {
+            RetryDecision::After(_) => self.state = State::BackingOff(Attempt::Extraction(extraction)),
             RetryDecision::Exhausted | RetryDecision::GiveUp => {
                 self.extraction_given_up(&extraction, &error.to_string(), None);
             }

@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::consult::Told;
-use super::effect::{Ask, CallChange, Commit, Effect, Input, LastRun, LeftOut, Progress, Stop, ToolTable};
+use super::effect::{
+    CallChange, Commit, CompactedMessages, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
+};
 use super::extract::{Attempt, Extraction};
+use super::hooks::ResponseSummary;
 use super::opening::Opening;
-use super::outcome::{Completion, Failure, Outcome, Report, RunEnd};
+use super::outcome::{Completion, Failure, Outcome, RunEnd, RunReport};
 use super::pause::Pauses;
-use super::work::{Started, Work, tidy};
+use super::step_calls::{Started, StepCalls, normalize_blocks};
 use crate::compact::{estimate, estimate_tokens};
-use crate::fit::fit;
+use crate::fit::fit_to_window;
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindLasting,
-    HookInvocation, HookPoint, HookPoints, Message, ModelError, ModelErrorKind, Price, Provider, RetryPolicy,
+    AgentEvent, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindPinned, HookInvocation,
+    HookPoint, HookPoints, Message, ModelError, ModelErrorKind, ModelResponse, Price, Provider, RetryPolicy,
     RunId, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage, Usd,
 };
 
@@ -49,7 +51,7 @@ pub struct RunSettings {
     /// Compaction policy; `None` to never compact.
     pub compaction: Option<CompactionPolicy>,
     /// Finds the texts that a compaction must keep verbatim.
-    pub lasting: FindLasting,
+    pub find_pinned: FindPinned,
     /// Points that have hooks; the others are skipped.
     pub hooks: HookPoints,
     /// Time after which a call that awaits approval counts as denied.
@@ -75,16 +77,16 @@ pub struct Run {
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
-    pub(super) left_out: LeftOut,
+    pub(super) compacted: CompactedMessages,
     /// Number of times the model rejected a context that should have fit; each time, half as much is sent.
-    pub(super) squeezed: u32,
+    pub(super) halvings: u32,
     pub(super) refused: bool,
     pub(super) pauses: Pauses,
     /// Error of the last model call, if it failed.
     pub(super) last_failure: Option<String>,
     /// Start of the run, and of the last model call.
     pub(super) began_at: Timestamp,
-    pub(super) asked_at: Timestamp,
+    pub(super) called_at: Timestamp,
     /// Whether the hooks of a successful run were called; they are called once.
     pub(super) concluded: bool,
     /// Whether the opening is durable; before that, the run does not exist.
@@ -96,23 +98,23 @@ pub(super) enum State {
     /// A commit is in progress; this follows it.
     Committing(Next),
     /// Hooks are running; this follows them.
-    Consulting(HookPoint, Next),
+    RunningHooks(HookPoint, Next),
     /// The calls of a step are being checked before they run.
-    Vetting(Work),
+    CheckingCalls(StepCalls),
     /// The driver is refreshing the tools.
     Boundary,
     /// The driver is refreshing the tools before approved calls of an earlier run are started.
-    TakingUp(Work),
+    ResumingApproved(StepCalls),
     /// The model is being called for a step, for the nth time.
     Asking(u32),
     /// The model is being called for a summary of the messages before this one.
-    Summarising(u64),
+    Summarizing(u64),
     /// The model is being called for the structured output.
     Extracting(Extraction),
     /// The model will be called again after a delay.
-    Resting(Attempt),
+    BackingOff(Attempt),
     /// Tools are running.
-    Working(Work),
+    Working(StepCalls),
     /// The run is over.
     Ended,
 }
@@ -129,11 +131,11 @@ pub(super) enum Next {
     /// The model is called for a step, for the nth time.
     Request(u32),
     /// The model's response is accepted.
-    Take(Box<Taken>),
-    Dispatch(Work),
-    Resume(Work),
+    Take(Box<StepResponse>),
+    Dispatch(StepCalls),
+    Resume(StepCalls),
     /// Approved calls of an earlier run are started.
-    TakeUp(Work),
+    ResumeApproved(StepCalls),
     /// The last step is over; this follows.
     Last(Box<Self>),
     /// The answer, which is this text, is complete, and its structured output is still to be extracted.
@@ -149,8 +151,8 @@ pub(super) enum Next {
 
 /// A response to a step, with its calls.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) answer: Answer,
+pub(super) struct StepResponse {
+    pub(super) answer: ModelResponse,
     pub(super) calls: Vec<(ToolCall, Option<String>)>,
 }
 
@@ -164,8 +166,8 @@ impl Run {
         mut opening: Opening,
         now: Timestamp,
     ) -> Self {
-        opening.separate(&transcript, progress.last_run, now);
-        let used = progress.last_run.and_then(|run| run.spent).filter(|_| opening.goes_on);
+        opening.insert_separator(&transcript, progress.last_run, now);
+        let used = progress.last_run.and_then(|run| run.spent).filter(|_| opening.continues_run);
         let used = used.unwrap_or_default();
         let mut run = Self {
             settings,
@@ -183,30 +185,30 @@ impl Run {
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
-            left_out: LeftOut::default(),
-            squeezed: 0,
+            compacted: CompactedMessages::default(),
+            halvings: 0,
             refused: used.refused,
             pauses: Pauses::default(),
             last_failure: None,
             began_at: now.checked_sub(Duration::from_millis(used.elapsed_ms)).unwrap_or(now),
-            asked_at: now,
+            called_at: now,
             concluded: false,
             admitted: false,
         };
         let prompt = opening.prompt.clone();
         let add_prompt = |invocation: &mut HookInvocation| invocation.prompt = Some(prompt);
-        run.consult(HookPoint::RunStarted, Next::Open(Box::new(opening)), add_prompt);
+        run.run_hooks(HookPoint::RunStarted, Next::Open(Box::new(opening)), add_prompt);
         run
     }
 
     /// Commits the opening.
     fn open(&mut self, opening: Opening) {
         let messages = opening.messages;
-        let next = opening.work.map_or(Next::Boundary, Next::TakeUp);
+        let next = opening.work.map_or(Next::Boundary, Next::ResumeApproved);
         self.commit(messages.clone(), opening.calls, next);
         let session_id = self.settings.session_id;
         self.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
-        self.show_images(&messages);
+        self.emit_images(&messages);
     }
 
     /// Returns the next effect.
@@ -220,7 +222,7 @@ impl Run {
     pub fn context(&self, reserved: u64) -> Vec<Arc<Message>> {
         let context = self.transcript.context();
         let window = self.settings.compaction.and_then(|policy| policy.window);
-        let room = match (window, self.squeezed) {
+        let room = match (window, self.halvings) {
             (Some(window), 0) => window.saturating_sub(reserved),
             (None, 0) => return context,
             (window, squeezed) => {
@@ -228,13 +230,13 @@ impl Run {
                 room.min(estimate(&context)) >> squeezed
             }
         };
-        if self.squeezed == 0 && self.is_prompt_over(room) { context } else { fit(context, room) }
+        if self.halvings == 0 && self.prompt_exceeds(room) { context } else { fit_to_window(context, room) }
     }
 
     /// Returns `true` if the latest prompt does not fit by itself. It is not truncated, because the user would not know
     /// that the model answers something else. The provider rejects it, and in later runs it is history, which is
     /// truncated.
-    pub(super) fn is_prompt_over(&self, room: u64) -> bool {
+    pub(super) fn prompt_exceeds(&self, room: u64) -> bool {
         let context = self.transcript.context();
         let last = context.last().filter(|message| matches!(***message, Message::User { .. }));
         last.is_some_and(|prompt| estimate_tokens(prompt) > room)
@@ -252,13 +254,13 @@ impl Run {
         match input {
             Input::Committed(Ok(())) => self.committed(),
             Input::Committed(Err(reason)) => self.commit_failed(reason),
-            Input::Tools(tools) => self.tools_settled(tools),
-            Input::Answered(answer) => self.answered(answer),
+            Input::Tools(tools) => self.tools_ready(tools),
+            Input::ModelResponded(answer) => self.model_responded(answer),
             Input::Extracted { text, usage, verdict } => self.extracted(&text, usage, verdict),
             Input::Failed(error) => self.failed(&error),
-            Input::Consulted(verdict) => self.consulted(verdict),
-            Input::Vetted(refused) => self.vetted(refused),
-            Input::Rested => self.rested(),
+            Input::HooksFinished(verdict) => self.hooks_finished(verdict),
+            Input::CallsChecked(refused) => self.calls_checked(refused),
+            Input::SleepElapsed => self.backoff_elapsed(),
             Input::ToolDone { id, output, duration_ms } => self.tool_done(&id, output, duration_ms),
             Input::Stop { stop, partial } => self.stop(stop, &partial),
         }
@@ -281,15 +283,15 @@ impl Run {
         let ends = end.is_some();
         let spent = (end == Some(RunEnd::Pending)).then(|| self.used());
         self.progress.last_run = Some(LastRun { id: self.settings.run_id, end, spent });
-        let left_out = std::mem::take(&mut self.left_out);
-        let commit = Commit { messages, calls, progress: self.progress, ends, left_out };
+        let left_out = std::mem::take(&mut self.compacted);
+        let commit = Commit { messages, calls, progress: self.progress, ends, compacted: left_out };
         self.queue.push_back(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, state: State) {
-        self.asked_at = self.now;
-        self.queue.push_back(Effect::Ask(ask));
+    pub(super) fn call_model(&mut self, ask: ModelTask, state: State) {
+        self.called_at = self.now;
+        self.queue.push_back(Effect::CallModel(ask));
         self.state = state;
     }
 
@@ -322,21 +324,24 @@ impl Run {
     pub(super) fn proceed(&mut self, next: Next) {
         match next {
             Next::Open(opening) => self.open(*opening),
-            Next::Step => self.consult(HookPoint::TurnBoundary, Next::Boundary, |_| {}),
+            Next::Step => self.run_hooks(HookPoint::TurnBoundary, Next::Boundary, |_| {}),
             Next::Boundary => self.enter_boundary(),
-            Next::Ask => self.ask_step(1),
-            Next::Request(attempt) => self.ask(Ask::Step, State::Asking(attempt)),
+            Next::Ask => self.call_model_for_step(1),
+            Next::Request(attempt) => self.call_model(ModelTask::Step, State::Asking(attempt)),
             Next::Take(taken) => self.take(*taken),
-            Next::Dispatch(work) => self.vet(work),
+            Next::Dispatch(work) => self.check_calls(work),
             Next::Resume(work) => self.resume(work),
-            Next::TakeUp(work) => self.take_up(work),
-            Next::Last(next) => self.consult(HookPoint::TurnBoundary, *next, |_| {}),
+            Next::ResumeApproved(work) => self.resume_approved(work),
+            Next::Last(next) => self.run_hooks(HookPoint::TurnBoundary, *next, |_| {}),
             Next::Extract(extraction, text) => self.begin_extraction(extraction, text),
             Next::RequestOutput(extraction) => {
-                self.ask(Ask::Extract(extraction.asides.clone()), State::Extracting(*extraction));
+                self.call_model(
+                    ModelTask::Extract(extraction.messages.clone()),
+                    State::Extracting(*extraction),
+                );
             }
             Next::TakeOutput(extraction, verdict) => self.take_output(*extraction, verdict),
-            Next::Conclude(outcome) => self.conclude_with(outcome),
+            Next::Conclude(outcome) => self.finish_after_hooks(outcome),
             Next::Finish(outcome) => self.end(outcome),
         }
     }
@@ -349,11 +354,11 @@ impl Run {
                 let outcome = self.stopped(stop);
                 self.end(outcome);
             }
-            Next::Dispatch(work) | Next::TakeUp(work) => self.cut_off(work, Started::No, stop),
+            Next::Dispatch(work) | Next::ResumeApproved(work) => self.cut_off(work, Started::No, stop),
             Next::Resume(work) => self.cut_off(work, Started::Yes, stop),
             Next::Last(next) => self.halt(*next, stop),
             Next::Extract(extraction, text) => {
-                self.tell_of_answer(text);
+                self.emit_answer(text);
                 self.extraction_stopped(&extraction, stop);
             }
             Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _) => {
@@ -374,7 +379,7 @@ impl Run {
             return;
         }
         self.queue.clear();
-        self.queue.push_back(Effect::Abandon);
+        self.queue.push_back(Effect::CancelAll);
         let failure = Failure { class: ErrorClass::Store, cause: TerminalCause::FatalFailure, message };
         self.end(Outcome::Failed(failure));
     }
@@ -388,18 +393,18 @@ impl Run {
         }
         let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
         let cost = self.settings.price.map(|_| self.progress.cost);
-        self.queue.push_back(Effect::End(Box::new(Report { outcome, steps, tool_calls, usage, cost })));
+        self.queue.push_back(Effect::End(Box::new(RunReport { outcome, steps, tool_calls, usage, cost })));
     }
 
     /// Calls the model for the step, within the budget.
-    pub(super) fn ask_step(&mut self, attempt: u32) {
+    pub(super) fn call_model_for_step(&mut self, attempt: u32) {
         if self.is_spent() {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
             return self.finish(Outcome::Completed(done));
         }
         match attempt {
-            1 => self.consult(HookPoint::PreLlmRequest, Next::Request(attempt), |_| {}),
-            _ => self.ask(Ask::Step, State::Asking(attempt)),
+            1 => self.run_hooks(HookPoint::PreLlmRequest, Next::Request(attempt), |_| {}),
+            _ => self.call_model(ModelTask::Step, State::Asking(attempt)),
         }
     }
 
@@ -416,10 +421,10 @@ impl Run {
         self.state = State::Boundary;
     }
 
-    pub(super) fn tools_settled(&mut self, tools: Arc<ToolTable>) {
+    pub(super) fn tools_ready(&mut self, tools: Arc<ToolTable>) {
         match std::mem::replace(&mut self.state, State::Boundary) {
             State::Boundary => {}
-            State::TakingUp(work) => {
+            State::ResumingApproved(work) => {
                 self.tools = tools;
                 return self.dispatch_approved(work);
             }
@@ -428,28 +433,28 @@ impl Run {
         self.tools = tools;
         self.emit(AgentEvent::TurnStarted { turn_number: self.steps });
         match self.compaction_due() {
-            Some(kept_from) => self.summarise(kept_from),
-            None => self.ask_step(1),
+            Some(kept_from) => self.summarize(kept_from),
+            None => self.call_model_for_step(1),
         }
     }
 
-    pub(super) fn answered(&mut self, answer: Answer) {
+    pub(super) fn model_responded(&mut self, answer: ModelResponse) {
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Asking(attempt) => self.step_answered(answer, attempt),
-            State::Summarising(kept_from) => self.summarised(&answer, kept_from),
+            State::Asking(attempt) => self.step_responded(answer, attempt),
+            State::Summarizing(kept_from) => self.summarized(&answer, kept_from),
             other => self.state = other,
         }
     }
 
-    pub(super) fn step_answered(&mut self, answer: Answer, attempt: u32) {
-        let Answer { mut blocks, stop_reason, extent, usage } = answer;
+    pub(super) fn step_responded(&mut self, answer: ModelResponse, attempt: u32) {
+        let ModelResponse { mut blocks, stop_reason, extent, usage } = answer;
         self.last_failure = None;
         self.count(usage);
         self.step_usage = usage;
         self.progress.last_input_tokens = usage.input_tokens
             + usage.cache_read_tokens.unwrap_or(0)
             + usage.cache_creation_tokens.unwrap_or(0);
-        let calls = tidy(&mut blocks, self.progress.steps);
+        let calls = normalize_blocks(&mut blocks, self.progress.steps);
         if !has_content(&blocks) {
             return self.step_failed(
                 &ModelError {
@@ -462,27 +467,27 @@ impl Run {
                 attempt,
             );
         }
-        let answer = Answer { blocks, stop_reason, extent, usage };
-        let summary = Told::of(self.settings.hooks, &answer);
-        let next = Next::Take(Box::new(Taken { answer, calls }));
-        self.consult(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
+        let answer = ModelResponse { blocks, stop_reason, extent, usage };
+        let summary = ResponseSummary::for_response(self.settings.hooks, &answer);
+        let next = Next::Take(Box::new(StepResponse { answer, calls }));
+        self.run_hooks(HookPoint::PostLlmResponse, next, |invocation| summary.fill(invocation));
     }
 
     /// Adds a response to the session.
-    pub(super) fn take(&mut self, Taken { answer, calls }: Taken) {
-        let Answer { blocks, stop_reason, extent, usage } = answer;
+    pub(super) fn take(&mut self, StepResponse { answer, calls }: StepResponse) {
+        let ModelResponse { blocks, stop_reason, extent, usage } = answer;
         self.count_step();
         self.overflowed = false;
         self.announce(&blocks);
         let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.now });
         let ended = AgentEvent::TurnCompleted { stop_reason, usage };
         if calls.is_empty() {
-            return self.say(message, extent, ended);
+            return self.commit_text(message, extent, ended);
         }
         self.pauses = Pauses::default();
         let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
         self.refused = calls.len() > allowed as usize;
-        let work = Work::plan(calls, &self.tools, allowed);
+        let work = StepCalls::plan(calls, &self.tools, allowed);
         let open = CallChange::Open(work.intents());
         self.commit(vec![message], open, Next::Dispatch(work));
     }

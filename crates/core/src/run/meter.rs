@@ -1,6 +1,6 @@
 //! Budget tracking of a run.
 
-use super::effect::Spent;
+use super::effect::BudgetUsage;
 use super::machine::Run;
 use crate::{AgentEvent, BudgetType, Usage, Usd};
 
@@ -43,9 +43,9 @@ impl Run {
     }
 
     /// Returns the budget used so far.
-    pub(super) fn used(&self) -> Spent {
+    pub(super) fn used(&self) -> BudgetUsage {
         let elapsed = self.now.duration_since(self.began_at).as_millis();
-        Spent {
+        BudgetUsage {
             steps: self.steps,
             tool_calls: self.tool_calls,
             tokens: self.spent,

@@ -9,27 +9,28 @@
 //! - after any failure, interrupt, or crash, the session can be opened for another run;
 //! - the run ends.
 
-mod announce;
 mod calls;
 mod compaction;
-mod consult;
 mod effect;
+mod events;
 mod extract;
+mod failure;
+mod hooks;
 mod machine;
 mod meter;
 mod opening;
 mod outcome;
 mod pause;
 mod prompt;
-mod trouble;
-mod work;
+mod step_calls;
 
 #[cfg(test)]
 mod tests;
 
 pub use effect::{
-    Ask, CallChange, Commit, Effect, Input, Intent, LastRun, LeftOut, Progress, Spent, Stop, ToolTable,
+    BudgetUsage, CallChange, CallIntent, Commit, CompactedMessages, Effect, Input, LastRun, ModelTask,
+    Progress, Stop, ToolTable,
 };
 pub use machine::{Run, RunSettings};
-pub use opening::{Opening, OpeningError, RunInput, StoredCall, open};
-pub use outcome::{Completion, ExtractionError, Failure, Outcome, Pending, Report, RunEnd};
+pub use opening::{InputError, Opening, RunInput, StoredCall, open};
+pub use outcome::{Completion, ExtractionError, Failure, Outcome, Pending, RunEnd, RunReport};

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::answering;
-use super::prompt::{DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED, TOO_LATE};
-use super::trouble::cancelled;
-use super::work::{Answered, Work};
-use super::{CallChange, Intent, LastRun, RunEnd};
+use super::calls::result_messages;
+use super::failure::cancelled_message;
+use super::prompt::{APPROVAL_TIMED_OUT, DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED};
+use super::step_calls::{CallAnswer, StepCalls};
+use super::{CallChange, CallIntent, LastRun, RunEnd};
 use crate::{
-    Approval, Content, Decision, Message, Settled, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult,
-    ToolRoute, Transcript,
+    Approval, CompletedCall, Content, Decision, Message, Timestamp, ToolCall, ToolFailure, ToolOutput,
+    ToolResult, ToolRoute, Transcript,
 };
 
 /// Time allowed for an approval to arrive after its deadline.
@@ -36,9 +36,9 @@ pub struct RunInput {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredCall {
     /// The call.
-    pub intent: Intent,
+    pub intent: CallIntent,
     /// Result of the call, if stored.
-    pub result: Option<Settled>,
+    pub result: Option<CompletedCall>,
 }
 
 /// The first messages of a run.
@@ -53,14 +53,14 @@ pub struct Opening {
     /// Number of callback results provided by the caller.
     pub answered: u32,
     /// Calls of the last step, if some of them were approved.
-    pub(super) work: Option<Work>,
+    pub(super) work: Option<StepCalls>,
     /// Whether the previous run continues, with the budget it has used.
-    pub(super) goes_on: bool,
+    pub(super) continues_run: bool,
 }
 
 /// Input that is invalid for the session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpeningError {
+pub enum InputError {
     /// The input is empty.
     #[error("`prompt` is empty and there are no `tool_results` or `approvals`")]
     Empty,
@@ -119,54 +119,59 @@ pub fn open(
     stored: &[StoredCall],
     input: RunInput,
     now: Timestamp,
-) -> Result<Opening, OpeningError> {
+) -> Result<Opening, InputError> {
     let calls = transcript.open_calls();
     let stored_calls =
-        Left { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
-    let replies = Said::from_input(&calls, &stored_calls, &input)?;
+        StoredCalls { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
+    let replies = CallerReplies::from_input(&calls, &stored_calls, &input)?;
     let prompt_is_blank = input.prompt.is_blank();
     let (answered, goes_on) = (replies.results.len() as u32, !replies.decisions.is_empty());
-    let resolved: Vec<_> = calls.into_iter().map(|call| stored_calls.fate(call, &replies)).collect();
+    let resolved: Vec<_> = calls.into_iter().map(|call| stored_calls.resolve_call(call, &replies)).collect();
     let mut messages = Vec::new();
     let (change, work) = if resolved.is_empty() {
         (CallChange::None, None)
     } else if resolved.iter().any(|(_, answered)| answered.is_none()) {
-        let mut work = Work::taken_up(resolved);
-        let begin = |call: ToolCall| Intent { id: call.id, route: ToolRoute::Local, expires_at: None };
+        let mut work = StepCalls::resumed(resolved);
+        let begin = |call: ToolCall| CallIntent { id: call.id, route: ToolRoute::Local, expires_at: None };
         let started = work.local().into_iter().map(begin).collect();
-        (CallChange::Update { calls: started, results: work.take_unkept() }, Some(work))
+        (CallChange::Update { calls: started, results: work.take_unsaved() }, Some(work))
     } else {
         let settled = resolved.into_iter().filter_map(|(_, answered)| Some(answered?.settled)).collect();
-        messages.extend(answering(settled, now));
+        messages.extend(result_messages(settled, now));
         (CallChange::Close, None)
     };
     if !prompt_is_blank {
         messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
-    Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, goes_on })
+    Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, continues_run: goes_on })
 }
 
 impl Opening {
     /// Inserts an empty cancelled response before the prompt if the latest run was interrupted or killed without one:
     /// otherwise, the prompt would continue that run's prompt.
-    pub(super) fn separate(&mut self, transcript: &Transcript, latest: Option<LastRun>, now: Timestamp) {
+    pub(super) fn insert_separator(
+        &mut self,
+        transcript: &Transcript,
+        latest: Option<LastRun>,
+        now: Timestamp,
+    ) {
         let is_cut_off = latest.is_none_or(|run| matches!(run.end, None | Some(RunEnd::Cancelled)));
         let prompt = self.messages.iter().position(|message| matches!(**message, Message::User { .. }));
         if let Some(at) = prompt.filter(|_| is_cut_off)
             && transcript.is_unanswered(&self.messages[..at])
         {
-            self.messages.insert(at, cancelled(Vec::new(), now));
+            self.messages.insert(at, cancelled_message(Vec::new(), now));
         }
     }
 }
 
 /// The stored calls of the session.
-struct Left<'a> {
+struct StoredCalls<'a> {
     stored: BTreeMap<&'a str, &'a StoredCall>,
     now: Timestamp,
 }
 
-impl Left<'_> {
+impl StoredCalls<'_> {
     fn is_pending(&self, id: &str, route: ToolRoute) -> bool {
         self.stored.get(id).is_some_and(|call| call.intent.route == route && call.result.is_none())
     }
@@ -181,15 +186,16 @@ impl Left<'_> {
     }
 
     /// Determines the result of a call, or `None` if it is to be run now.
-    fn fate(&self, call: ToolCall, replies: &Said) -> (ToolCall, Option<Answered>) {
-        let new = |settled: Settled| Some(Answered { settled, kept: false });
-        let failure = |failure, why: &str| new(ToolOutput::failure(failure, why).settling(&call.id));
+    fn resolve_call(&self, call: ToolCall, replies: &CallerReplies) -> (ToolCall, Option<CallAnswer>) {
+        let new = |settled: CompletedCall| Some(CallAnswer { settled, saved: false });
+        let failure =
+            |failure, why: &str| new(ToolOutput::failure(failure, why).into_completed_call(&call.id));
         let answered = if let Some(result) = replies.results.get(&call.id) {
-            new(Settled::from(result.clone()))
+            new(CompletedCall::from(result.clone()))
         } else if self.awaits_approval(&call.id) {
             match replies.decisions.get(&call.id) {
                 Some(Decision::Approve) if self.is_too_late(&call.id) => {
-                    failure(ToolFailure::NotApproved, TOO_LATE)
+                    failure(ToolFailure::NotApproved, APPROVAL_TIMED_OUT)
                 }
                 Some(Decision::Approve) => None,
                 Some(Decision::Deny(reason)) => failure(ToolFailure::NotApproved, &denied(reason.as_deref())),
@@ -201,7 +207,7 @@ impl Left<'_> {
             failure(ToolFailure::Interrupted, NOT_STARTED)
         } else {
             let saved = self.stored.get(call.id.as_str()).and_then(|call| call.result.clone());
-            let saved = saved.map(|settled| Answered { settled, kept: true });
+            let saved = saved.map(|settled| CallAnswer { settled, saved: true });
             saved.or_else(|| failure(ToolFailure::Interrupted, INTERRUPTED))
         };
         (call, answered)
@@ -222,20 +228,20 @@ fn denied(reason: Option<&str>) -> String {
 }
 
 /// The caller's results and decisions for pending calls.
-struct Said {
+struct CallerReplies {
     results: BTreeMap<String, ToolResult>,
     decisions: BTreeMap<String, Decision>,
 }
 
-impl Said {
+impl CallerReplies {
     fn from_input(
         calls: &[ToolCall],
-        stored_calls: &Left<'_>,
+        stored_calls: &StoredCalls<'_>,
         input: &RunInput,
-    ) -> Result<Self, OpeningError> {
+    ) -> Result<Self, InputError> {
         let prompt_is_blank = input.prompt.is_blank();
         if prompt_is_blank && input.results.is_empty() && input.approvals.is_empty() {
-            return Err(OpeningError::Empty);
+            return Err(InputError::Empty);
         }
         let ids = || calls.iter().map(|call| call.id.clone());
         let pending: Vec<_> = ids().filter(|id| stored_calls.is_pending(id, ToolRoute::Callback)).collect();
@@ -250,30 +256,27 @@ impl Said {
         let unanswered = missing(pending, &|id| replies.results.contains_key(id));
         let undecided = missing(awaited, &|id| replies.decisions.contains_key(id));
         match (unanswered.is_empty(), undecided.is_empty()) {
-            (false, _) => Err(OpeningError::MissingResults(unanswered)),
-            (_, false) => Err(OpeningError::MissingApprovals(undecided)),
+            (false, _) => Err(InputError::MissingResults(unanswered)),
+            (_, false) => Err(InputError::MissingApprovals(undecided)),
             _ if !prompt_is_blank
                 && replies.decisions.values().any(|decision| *decision == Decision::Approve) =>
             {
-                Err(OpeningError::PromptWithApproval)
+                Err(InputError::PromptWithApproval)
             }
             _ => Ok(replies),
         }
     }
 }
 
-fn results(
-    pending: &[String],
-    provided: &[ToolResult],
-) -> Result<BTreeMap<String, ToolResult>, OpeningError> {
+fn results(pending: &[String], provided: &[ToolResult]) -> Result<BTreeMap<String, ToolResult>, InputError> {
     let mut results = BTreeMap::new();
     for result in provided {
         let id = result.tool_use_id.clone();
         if !pending.contains(&id) {
-            return Err(OpeningError::UnknownCall { id, pending: pending.to_vec() });
+            return Err(InputError::UnknownCall { id, pending: pending.to_vec() });
         }
         if results.insert(id.clone(), result.clone()).is_some() {
-            return Err(OpeningError::DuplicateResult(id));
+            return Err(InputError::DuplicateResult(id));
         }
     }
     Ok(results)
@@ -281,17 +284,17 @@ fn results(
 
 fn decisions(
     awaited: &[String],
-    stored_calls: &Left<'_>,
+    stored_calls: &StoredCalls<'_>,
     provided: &[Approval],
-) -> Result<BTreeMap<String, Decision>, OpeningError> {
+) -> Result<BTreeMap<String, Decision>, InputError> {
     let mut decisions = BTreeMap::new();
     for Approval { call, expires_at, decision } in provided {
         let is_other = expires_at.is_some_and(|expected| stored_calls.expires_at(call) != Some(expected));
         if is_other || !awaited.contains(call) {
-            return Err(OpeningError::UnknownApproval { id: call.clone(), pending: awaited.to_vec() });
+            return Err(InputError::UnknownApproval { id: call.clone(), pending: awaited.to_vec() });
         }
         if decisions.insert(call.clone(), decision.clone()).is_some() {
-            return Err(OpeningError::DuplicateApproval(call.clone()));
+            return Err(InputError::DuplicateApproval(call.clone()));
         }
     }
     Ok(decisions)

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AwaitedCall, ErrorClass, TerminalCause, ToolCall, Usage, Usd};
+use crate::{ApprovalRequest, ErrorClass, TerminalCause, ToolCall, Usage, Usd};
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Pending {
     /// Calls for the caller to run.
     pub calls: Vec<ToolCall>,
     /// Calls for the caller to approve or deny.
-    pub approvals: Vec<AwaitedCall>,
+    pub approvals: Vec<ApprovalRequest>,
 }
 
 /// Outcome of a successful run.
@@ -97,7 +97,7 @@ pub struct Failure {
 
 /// Result and totals of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct RunReport {
     /// Outcome of the run.
     pub outcome: Outcome,
     /// Number of completed model calls, including those for summaries and structured output.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::effect::CallChange;
 use super::machine::{Next, Run};
-use crate::{AgentEvent, Extent, Message};
+use crate::{AgentEvent, Message, ResponseStatus};
 
 /// Maximum number of consecutive continuations; after that, the incomplete response is accepted.
 const MAX_PAUSES: u32 = 8;
@@ -19,10 +19,10 @@ pub(super) struct Pauses {
 
 impl Run {
     /// Commits a response without calls, and continues the response or ends the run.
-    pub(super) fn say(&mut self, message: Arc<Message>, extent: Extent, ended: AgentEvent) {
+    pub(super) fn commit_text(&mut self, message: Arc<Message>, extent: ResponseStatus, ended: AgentEvent) {
         let mut text = std::mem::take(&mut self.pauses.text);
         text.push_str(&message.assistant_text().unwrap_or_default());
-        if extent == Extent::Whole || self.pauses.count >= MAX_PAUSES {
+        if extent == ResponseStatus::Complete || self.pauses.count >= MAX_PAUSES {
             self.pauses = Pauses::default();
             return self.conclude(message, text, ended);
         }

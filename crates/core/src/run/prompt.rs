@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::compact::Carried;
+use crate::compact::CarriedOver;
 use crate::{Compaction, Content, Message, NoticeKind, Timestamp};
 
 /// Maximum length of a quotation of the model's own output, in characters.
@@ -20,7 +20,7 @@ pub(super) fn extraction(custom: Option<&str>, at: Timestamp) -> Arc<Message> {
 }
 
 /// Requests the structured output again, with the reason why it was invalid.
-pub(super) fn extraction_again(reason: &str, at: Timestamp) -> Arc<Message> {
+pub(super) fn extraction_retry(reason: &str, at: Timestamp) -> Arc<Message> {
     let reason: String = reason.chars().take(MAX_QUOTE).collect();
     user(
         format!("That does not fit the schema: {reason}\nReply again with the corrected JSON value alone."),
@@ -40,20 +40,20 @@ pub(super) fn summary_request(at: Timestamp) -> Arc<Message> {
 }
 
 /// Replaces the messages that were summarized.
-pub(super) fn summary(text: &str, carried: &Carried, at: Timestamp) -> Arc<Message> {
+pub(super) fn summary(text: &str, carried: &CarriedOver, at: Timestamp) -> Arc<Message> {
     let (mark, carried) = (Compaction::MARK, verbatim_section(carried));
     notice(format!("{mark} Summary of the conversation so far:\n\n{}{carried}", text.trim()), at)
 }
 
 /// Replaces messages that were dropped without a summary.
-pub(super) fn dropped(count: u64, carried: &Carried, at: Timestamp) -> Arc<Message> {
+pub(super) fn dropped(count: u64, carried: &CarriedOver, at: Timestamp) -> Arc<Message> {
     let (mark, carried) = (Compaction::MARK, verbatim_section(carried));
     let what = format!("The oldest {count} messages were omitted; they could not be summarized.");
     notice(format!("{mark} {what}{carried}"), at)
 }
 
 /// Formats the texts that still apply verbatim.
-fn verbatim_section(Carried { texts, left_out }: &Carried) -> String {
+fn verbatim_section(CarriedOver { texts, omitted: left_out }: &CarriedOver) -> String {
     let mut section = String::new();
     if !texts.is_empty() {
         section.push_str("\n\nThe following was provided earlier and still applies verbatim:\n\n");
@@ -77,7 +77,7 @@ pub(super) const NOT_STARTED: &str = "interrupted before it started; it had no e
 /// Result of a call that the caller abandoned for new input.
 pub(super) const SUPERSEDED: &str = "superseded by new input";
 /// Result of a call that was not approved in time.
-pub(super) const TOO_LATE: &str = "not run: approval timed out";
+pub(super) const APPROVAL_TIMED_OUT: &str = "not run: approval timed out";
 /// Result of a call that was denied.
 pub(super) const DENIED: &str = "not run: the user did not approve it";
 /// Result of a call that exceeded a budget.

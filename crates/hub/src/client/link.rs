@@ -11,11 +11,11 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Asked, AskedCall, Book, Heard, answer};
+use super::state::{ClientState, FunctionCall, HubMessage, IncomingCall, answer};
 use super::{ClientOptions, lock};
 use crate::error::HubError;
 use crate::local::run_handler;
-use crate::socket::{Ears, Pump, Socket, Waiting, config};
+use crate::socket::{MessageHandler, Pump, Socket, Waiting, config};
 
 /// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub(super) async fn open(options: &ClientOptions) -> Result<Socket, HubError> {
 /// Keeps the connection open until the client is dropped.
 pub(super) async fn keep(
     options: ClientOptions,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<ClientState>>,
     socket: Socket,
     messages: Waiting,
     ended: CancellationToken,
@@ -64,14 +64,14 @@ pub(super) async fn keep(
                     // Reconnect, however the connection ended.
                     let mut pump = Pump::new(socket, messages, Listener(&book), u32::MAX);
                     let _ = std::future::poll_fn(|context| pump.poll(context)).await;
-                    lock(&book).end();
+                    lock(&book).on_disconnect();
                     backoff = INITIAL_BACKOFF;
                 }
                 None => {
                     tokio::time::sleep(backoff).await;
                     backoff = (backoff * 2).min(MAX_BACKOFF);
                     if let Ok(socket) = open(&options).await {
-                        let messages = lock(&book).begin(&options.name);
+                        let messages = lock(&book).on_connect(&options.name);
                         next = Some((socket, messages));
                     }
                 }
@@ -85,34 +85,34 @@ pub(super) async fn keep(
 }
 
 /// Handles messages from the hub.
-struct Listener<'a>(&'a Mutex<Book>);
+struct Listener<'a>(&'a Mutex<ClientState>);
 
-impl Ears for Listener<'_> {
-    fn hear(&mut self, messages: &[Utf8Bytes]) {
-        let decoded: Vec<Heard> =
+impl MessageHandler for Listener<'_> {
+    fn on_messages(&mut self, messages: &[Utf8Bytes]) {
+        let decoded: Vec<HubMessage> =
             messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
         // Handle the requests without the lock: hosts and handlers may call this client.
-        let requests: Vec<Asked> = {
+        let requests: Vec<IncomingCall> = {
             let mut book = lock(self.0);
-            decoded.into_iter().filter_map(|message| book.hear(message)).collect()
+            decoded.into_iter().filter_map(|message| book.handle_message(message)).collect()
         };
         for request in requests {
             match request {
-                Asked::Call(call) => drop(tokio::spawn(run(call))),
-                Asked::Subscribe { host, id, function_id, config } => {
+                IncomingCall::Call(call) => drop(tokio::spawn(run(call))),
+                IncomingCall::Subscribe { host, id, function_id, config } => {
                     host.register(&id, &function_id, &config);
                 }
-                Asked::Unsubscribe { host, id } => host.unregister(&id),
+                IncomingCall::Unsubscribe { host, id } => host.unregister(&id),
             }
         }
     }
 
-    fn garbled(&mut self) {}
+    fn on_binary(&mut self) {}
 }
 
 /// Runs a function of this client and sends the answer over the connection of the call.
-async fn run(call: AskedCall) {
-    let AskedCall { id, handler, invocation, answers } = call;
+async fn run(call: FunctionCall) {
+    let FunctionCall { id, handler, invocation, answers } = call;
     let name = invocation.function_id.clone();
     let outcome = run_handler(handler, invocation).await;
     // If the connection is lost, so are its calls.

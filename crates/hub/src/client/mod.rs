@@ -2,8 +2,8 @@
 //!
 //! Registrations are stored and sent to the hub again after each reconnect. A call without a connection fails at once.
 
-mod book;
 mod link;
+mod state;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::error::{CallError, HubError};
 use crate::local::{LocalFunction, LocalTriggerType};
 use crate::wire::Object;
-use book::{Book, Subscription};
+use state::{ClientState, Subscription};
 
 /// Options for creating a client.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct ClientOptions {
 /// A connection to a hub; clones share it. It closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct Client {
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<ClientState>>,
     ids: Arc<Ids>,
     _alive: Arc<DropGuard>,
 }
@@ -48,10 +48,10 @@ impl Client {
     /// Connects. A lost connection is reestablished automatically.
     pub async fn connect(options: ClientOptions) -> Result<Self, HubError> {
         let socket = link::open(&options).await?;
-        let book = Arc::new(Mutex::new(Book::default()));
+        let book = Arc::new(Mutex::new(ClientState::default()));
         let ended = CancellationToken::new();
         // Mark it as connected now: the next call must find the link.
-        let messages = lock(&book).begin(&options.name);
+        let messages = lock(&book).on_connect(&options.name);
         tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
         Ok(Self { book, ids: Arc::default(), _alive: Arc::new(ended.drop_guard()) })
     }
@@ -83,13 +83,13 @@ impl Client {
 
     /// Calls a function without waiting for it. Does nothing if there is no connection.
     pub fn call_void(&self, function_id: &str, data: &Value) {
-        lock(&self.book).send(book::void(function_id, data));
+        lock(&self.book).send(state::void(function_id, data));
     }
 
     /// Registers a function at the hub.
     pub fn register_function(&self, function: LocalFunction) {
         let mut book = lock(&self.book);
-        book.send(book::function(&function));
+        book.send(state::function(&function));
         book.functions.insert(function.id.clone(), function);
     }
 
@@ -110,7 +110,7 @@ impl Client {
             config: config.clone(),
         };
         let mut book = lock(&self.book);
-        book.send(book::trigger(&id, &trigger));
+        book.send(state::trigger(&id, &trigger));
         book.triggers.insert(id.clone(), trigger);
         id
     }
@@ -127,7 +127,7 @@ impl Client {
     /// Registers a trigger type. Its subscriptions are stored here, and called by [`Client::fire`].
     pub fn register_trigger_type(&self, kind: LocalTriggerType) {
         let mut book = lock(&self.book);
-        book.send(book::trigger_type(&kind));
+        book.send(state::trigger_type(&kind));
         book.types.insert(kind.id.clone(), kind);
     }
 
@@ -136,7 +136,7 @@ impl Client {
         let book = lock(&self.book);
         let concerned = book.subscribers.values().filter(|found| found.trigger_type == trigger_type);
         for subscriber in concerned {
-            book.send(book::void(&subscriber.function_id, payload));
+            book.send(state::void(&subscriber.function_id, payload));
         }
     }
 }
@@ -160,7 +160,7 @@ impl Ids {
     }
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+fn lock(book: &Mutex<ClientState>) -> MutexGuard<'_, ClientState> {
     // The methods do not panic.
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }

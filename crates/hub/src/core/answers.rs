@@ -13,7 +13,7 @@ impl Core {
         result: Option<&str>,
     ) {
         match caller {
-            Caller::Nobody => {}
+            Caller::NoReply => {}
             Caller::Local(call) => {
                 let outcome = Ok(result.unwrap_or("null").to_owned());
                 self.effects.push(Effect::Answer { call: *call, outcome });
@@ -32,7 +32,7 @@ impl Core {
 
     pub(super) fn fail(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &CallError) {
         match caller {
-            Caller::Nobody => {}
+            Caller::NoReply => {}
             Caller::Local(call) => {
                 self.effects.push(Effect::Answer { call: *call, outcome: Err(error.clone()) });
             }
@@ -45,7 +45,7 @@ impl Core {
     /// Forwards an error as the callee wrote it.
     pub(super) fn answer_error(&mut self, caller: &Caller, function_id: &str, trace: &Trace, error: &str) {
         match caller {
-            Caller::Nobody => {}
+            Caller::NoReply => {}
             Caller::Local(call) => {
                 let outcome = Err(CallError::decode(error));
                 self.effects.push(Effect::Answer { call: *call, outcome });

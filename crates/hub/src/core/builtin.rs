@@ -85,7 +85,7 @@ impl Core {
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match function_id {
             "engine::workers::register" => {
-                self.introduce(from, input);
+                self.set_worker_info(from, input);
                 Ok(json!({ "success": true }))
             }
             "engine::workers::list" => Ok(self.list_workers(input)),

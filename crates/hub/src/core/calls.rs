@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::observed::{Ended, Seen};
+use super::observed::{FinishedCall, ObservedCall};
 use super::observers::Activation;
 use super::{Core, Effect, Grant, Peer};
 use crate::error::CallError;
@@ -29,7 +29,7 @@ pub(crate) enum Caller {
     /// A caller in this process.
     Local(u64),
     /// No receiver: the answer is dropped.
-    Nobody,
+    NoReply,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct Call {
     trace: Trace,
     deadline: Duration,
     /// Data for the call's observers.
-    seen: Option<Box<Seen>>,
+    seen: Option<Box<ObservedCall>>,
     /// The observer that made the call.
     activation: Option<Activation>,
 }
@@ -74,10 +74,10 @@ pub(super) struct Request<'a> {
 impl Core {
     pub(super) fn invoke(&mut self, from: Peer, invoke: Invoke<'_>) {
         let caller = match (&invoke.action, &invoke.id) {
-            (Action::Void, _) | (_, None) => Caller::Nobody,
+            (Action::Void, _) | (_, None) => Caller::NoReply,
             (_, Some((_, text))) => Caller::Worker(from, text.clone().into_owned()),
         };
-        let id = invoke.id.as_ref().map(|(id, _)| *id).filter(|_| caller != Caller::Nobody);
+        let id = invoke.id.as_ref().map(|(id, _)| *id).filter(|_| caller != Caller::NoReply);
         let mut request = Request {
             caller,
             from,
@@ -131,7 +131,7 @@ impl Core {
     /// Drops a call whose caller in this process has stopped waiting.
     pub(crate) fn abandon(&mut self, call: u64) {
         for waiting in self.calls.values_mut().filter(|waiting| waiting.caller == Caller::Local(call)) {
-            waiting.caller = Caller::Nobody;
+            waiting.caller = Caller::NoReply;
         }
     }
 
@@ -221,7 +221,7 @@ impl Core {
 
     fn begin(&mut self, key: CallKey, request: Request<'_>) {
         let seen = self.is_observed(request.function_id).then(|| {
-            Box::new(Seen {
+            Box::new(ObservedCall {
                 input: request.data.clone().into_owned(),
                 metadata: request.metadata.map(str::to_owned),
                 caller: self.workers.get(&request.from).map(|worker| worker.id),
@@ -232,7 +232,7 @@ impl Core {
         self.keep_call(key, request, seen);
     }
 
-    fn keep_call(&mut self, key: CallKey, request: Request<'_>, seen: Option<Box<Seen>>) {
+    fn keep_call(&mut self, key: CallKey, request: Request<'_>, seen: Option<Box<ObservedCall>>) {
         if let Caller::Worker(peer, _) = &request.caller
             && let Some(worker) = self.workers.get_mut(peer)
         {
@@ -242,7 +242,7 @@ impl Core {
             worker.running += 1;
         }
         if let Some(activation) = &request.activation {
-            self.activation_begun(activation);
+            self.activation_started(activation);
         }
         let call = Call {
             seen,
@@ -267,7 +267,7 @@ impl Core {
             worker.running = worker.running.saturating_sub(1);
         }
         if let Some(activation) = &call.activation {
-            self.activation_over(activation);
+            self.activation_finished(activation);
         }
         Some(call)
     }
@@ -278,12 +278,20 @@ impl Core {
         if let Some(seen) = seen {
             let (function_id, trace, id) = (function_id.as_str(), &trace, key.1);
             let (began, took) = (self.born + seen.at, self.now.saturating_sub(seen.at));
-            self.tell_observers(&Ended { function_id, id, seen: *seen, trace, began, took, outcome });
+            self.notify_observers(&FinishedCall {
+                function_id,
+                id,
+                seen: *seen,
+                trace,
+                began,
+                took,
+                outcome,
+            });
         }
     }
 
     /// Ends a call with an error of the hub.
-    fn break_off(&mut self, key: CallKey, call: Call, error: &CallError) {
+    fn fail_call(&mut self, key: CallKey, call: Call, error: &CallError) {
         self.fail(&call.caller, &call.function_id, &call.trace, error);
         self.report_outcome(key, call, Err(&error.json()));
     }
@@ -314,7 +322,7 @@ impl Core {
                 self.succeed(&call.caller, &call.function_id, &call.trace, result.as_deref());
                 self.report_outcome(key, call, Ok(result.as_deref().unwrap_or("null")));
             }
-            Err(error) => self.break_off(key, call, &error),
+            Err(error) => self.fail_call(key, call, &error),
         }
     }
 
@@ -324,7 +332,7 @@ impl Core {
         let keys: Vec<CallKey> = late.map(|(key, _)| *key).collect();
         for key in keys {
             if let Some(call) = self.end(key) {
-                self.break_off(key, call, &CallError::timeout(self.limits.call_time));
+                self.fail_call(key, call, &CallError::timeout(self.limits.call_time));
             }
         }
         self.expire_observers();
@@ -335,12 +343,12 @@ impl Core {
         let running: Vec<CallKey> = self.calls.keys().filter(|key| key.0 == peer).copied().collect();
         for key in running {
             if let Some(call) = self.end(key) {
-                self.break_off(key, call, &CallError::stopped());
+                self.fail_call(key, call, &CallError::stopped());
             }
         }
         for call in self.calls.values_mut() {
             if matches!(&call.caller, Caller::Worker(caller, _) if *caller == peer) {
-                call.caller = Caller::Nobody;
+                call.caller = Caller::NoReply;
             }
         }
     }

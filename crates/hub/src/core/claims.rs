@@ -25,8 +25,8 @@ impl Core {
     /// Returns true if a connection may register a function; `metadata` is what the connection says of it.
     pub(super) fn may_register(&self, peer: Peer, id: &str, metadata: Option<&Value>) -> bool {
         let Some(grant) = self.grant(peer) else { return true };
-        let may_claim = || !grant.opens(id, metadata) && self.may_claim(peer, id);
-        grant.may_register(id) && (grant.gives(id) || may_claim())
+        let may_claim = || !grant.exposes(id, metadata) && self.may_claim(peer, id);
+        grant.may_register(id) && (grant.assigns(id) || may_claim())
     }
 
     /// Returns true if an id is not known to belong to another worker.
@@ -65,14 +65,14 @@ impl Core {
     }
 
     /// Records the holder of an id that a connection registers, and ends claims with a weaker right to it.
-    pub(super) fn hold(&mut self, peer: Peer, id: &str) {
+    pub(super) fn record_holder(&mut self, peer: Peer, id: &str) {
         let Some(grant) = self.grant(peer) else { return self.reserve(id) };
         if let Some(owner) = grant.owner.clone()
             && self.holders.len() < REMEMBERED
         {
             self.holders.entry(id.to_owned()).or_insert(Holder::Owner(owner));
         }
-        if grant.gives(id) {
+        if grant.assigns(id) {
             self.end_claims(peer, id);
         }
     }
@@ -94,7 +94,7 @@ impl Core {
 
     fn end_claims(&mut self, peer: Peer, id: &str) {
         let registered = self.functions.get(id).map(|function| function.registrations.as_slice());
-        let is_claim = |other: Peer| self.grant(other).is_some_and(|grant| !grant.gives(id));
+        let is_claim = |other: Peer| self.grant(other).is_some_and(|grant| !grant.assigns(id));
         let others = registered.unwrap_or_default().iter().map(|(other, _)| *other);
         let ended: Vec<Peer> =
             others.filter(|other| is_claim(*other) && !self.is_same_owner(peer, *other)).collect();

@@ -48,7 +48,7 @@ impl Core {
         let grant = worker.grant.clone();
         let id =
             grant.as_ref().map_or_else(|| function.id.clone(), |grant| grant.registered_id(&function.id));
-        if !self.may_register(peer, &id, parsed(function.metadata).as_ref()) {
+        if !self.may_register(peer, &id, parse_payload(function.metadata).as_ref()) {
             self.note(peer, &format!("`{id}` is not registered: not allowed"));
             return self.reject(peer, &function.id);
         }
@@ -65,16 +65,16 @@ impl Core {
         }
         let spec = FunctionSpec {
             description: function.description.clone(),
-            request_format: parsed(function.formats.request),
-            response_format: parsed(function.formats.response),
-            metadata: parsed(function.metadata),
+            request_format: parse_payload(function.formats.request),
+            response_format: parse_payload(function.formats.response),
+            metadata: parse_payload(function.metadata),
             remote: function.invocation.is_some(),
         };
         self.put_function(peer, &id, spec);
     }
 
     fn put_function(&mut self, peer: Peer, id: &str, spec: FunctionSpec) {
-        self.hold(peer, id);
+        self.record_holder(peer, id);
         let is_guarded = self.grant(peer).is_some();
         let yields = is_guarded && self.owner_of(id).is_some_and(|owner| !self.is_same_owner(peer, owner));
         let function =
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Returns `true` if this connection registered the function but another one receives its calls.
-    pub(super) fn is_outdone(&self, peer: Peer, id: &str) -> bool {
+    pub(super) fn is_superseded(&self, peer: Peer, id: &str) -> bool {
         self.functions.get(id).is_some_and(|function| {
             let registered = function.registrations.iter().any(|(owner, _)| *owner == peer);
             registered && function.owner().is_some_and(|(owner, _)| owner != peer)
@@ -149,6 +149,6 @@ impl Core {
 }
 
 /// Parses a payload, which is known to be valid JSON.
-pub(super) fn parsed(raw: Option<&RawValue>) -> Option<Value> {
+pub(super) fn parse_payload(raw: Option<&RawValue>) -> Option<Value> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }

@@ -78,12 +78,12 @@ impl Grant {
     }
 
     /// Returns true if the rules assign this id to the connection, prefix included.
-    pub(crate) fn gives(&self, id: &str) -> bool {
+    pub(crate) fn assigns(&self, id: &str) -> bool {
         self.prefix.is_some() || self.registrations.iter().any(|pattern| matches(pattern, id))
     }
 
     /// Returns true if the rules expose the function to the connection or use it, so that it belongs to another worker.
-    pub(crate) fn opens(&self, id: &str, metadata: Option<&Value>) -> bool {
+    pub(crate) fn exposes(&self, id: &str, metadata: Option<&Value>) -> bool {
         let Hooks { function, trigger, trigger_type, middleware } = &self.hooks;
         let mut used = [function, trigger, trigger_type, middleware].into_iter().flatten();
         self.may_call(id, metadata) || used.any(|hook| hook == id)

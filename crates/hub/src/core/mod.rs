@@ -30,7 +30,7 @@ use uuid::Uuid;
 use crate::error::CallError;
 use crate::limits::Limits;
 use crate::queue::QueuedCall;
-use crate::wire::{Inbound, NotUnderstood, Object};
+use crate::wire::{DecodeError, Inbound, Object};
 
 pub(crate) use builtin::BUILTINS;
 use calls::{Call, CallKey};
@@ -100,7 +100,7 @@ struct Worker {
     token: Uuid,
     address: Option<IpAddr>,
     connected_at: Duration,
-    about: Option<About>,
+    about: Option<WorkerInfo>,
     functions: BTreeSet<String>,
     triggers: usize,
     /// Number of unanswered calls that the worker made.
@@ -114,7 +114,7 @@ struct Worker {
 
 /// A worker's description of itself.
 #[derive(Debug, Clone, Default)]
-struct About {
+struct WorkerInfo {
     name: Option<String>,
     runtime: Option<String>,
     version: Option<String>,
@@ -130,7 +130,7 @@ pub(crate) type Ids = Box<dyn FnMut() -> Uuid + Send>;
 
 /// A new connection.
 #[derive(Debug, Default)]
-pub(crate) struct Arrival {
+pub(crate) struct NewConnection {
     pub(crate) address: Option<IpAddr>,
     /// Connection time in milliseconds since 1970.
     pub(crate) at: Duration,
@@ -183,13 +183,13 @@ impl Core {
     }
 
     /// Sets the hub's start time, since 1970.
-    pub(crate) fn born(mut self, at: Duration) -> Self {
+    pub(crate) fn with_start_time(mut self, at: Duration) -> Self {
         self.born = at;
         self
     }
 
     /// Sets the current time before an event is handled.
-    pub(crate) fn at(&mut self, now: Duration) -> &mut Self {
+    pub(crate) fn with_now(&mut self, now: Duration) -> &mut Self {
         self.now = now;
         self
     }
@@ -200,7 +200,7 @@ impl Core {
     }
 
     /// Adds a connected worker.
-    pub(crate) fn connect(&mut self, arrival: Arrival) -> Peer {
+    pub(crate) fn connect(&mut self, arrival: NewConnection) -> Peer {
         self.last_peer += 1;
         let peer = Peer(self.last_peer);
         let (id, token) = ((self.ids)(), (self.ids)());
@@ -243,7 +243,7 @@ impl Core {
     }
 
     /// Handles a message of a worker. Invalid messages are logged and ignored: the protocol has no reply for them.
-    pub(crate) fn hear(&mut self, peer: Peer, message: Result<Inbound<'_>, NotUnderstood>) {
+    pub(crate) fn handle_message(&mut self, peer: Peer, message: Result<Inbound<'_>, DecodeError>) {
         if !self.workers.contains_key(&peer) {
             return;
         }
@@ -303,10 +303,10 @@ impl Core {
     }
 
     /// Stores the information that a worker sent about itself.
-    fn introduce(&mut self, peer: Peer, about: &Value) {
+    fn set_worker_info(&mut self, peer: Peer, about: &Value) {
         let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
         let Some(worker) = self.workers.get_mut(&peer) else { return };
-        let about = About {
+        let about = WorkerInfo {
             name: text("name"),
             runtime: text("runtime"),
             version: text("version"),
@@ -333,7 +333,7 @@ impl Worker {
     }
 }
 
-impl About {
+impl WorkerInfo {
     /// Returns `true` if the SDK version is known and older than this.
     fn version_before(&self, major: u64, minor: u64) -> bool {
         let Some(version) = &self.version else { return false };

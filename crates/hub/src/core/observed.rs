@@ -14,7 +14,7 @@ const CAPTURED: [&str; 3] = ["input", "output", "caller"];
 
 /// Stored data about an observed call.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedCall {
     pub(super) input: String,
     pub(super) metadata: Option<String>,
     pub(super) caller: Option<Uuid>,
@@ -23,10 +23,10 @@ pub(super) struct Seen {
 }
 
 /// A finished call that is observed.
-pub(super) struct Ended<'a> {
+pub(super) struct FinishedCall<'a> {
     pub(super) function_id: &'a str,
     pub(super) id: Uuid,
-    pub(super) seen: Seen,
+    pub(super) seen: ObservedCall,
     pub(super) trace: &'a Trace,
     /// Start time since 1970, and duration.
     pub(super) began: Duration,
@@ -37,7 +37,7 @@ pub(super) struct Ended<'a> {
 
 impl Core {
     /// Returns everything known about a call, for filters and targets.
-    pub(super) fn event(&self, ended: &Ended<'_>) -> Value {
+    pub(super) fn event(&self, ended: &FinishedCall<'_>) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let mut event = json!({ "input": json(&ended.seen.input) });
         match ended.outcome {
@@ -58,7 +58,7 @@ impl Core {
     }
 }
 
-impl Ended<'_> {
+impl FinishedCall<'_> {
     /// Returns the message for a target, limited to the data that the source captures.
     pub(super) fn envelope(&self, source: &Source, activation: &Activation, event: &Value) -> String {
         let mut envelope = Object::new()

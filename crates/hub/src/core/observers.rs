@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::calls::Request;
 use super::filter::Filter;
-use super::observed::Ended;
+use super::observed::FinishedCall;
 use super::{Caller, Core, Peer};
 use crate::wire::{Object, Observe, Source};
 
@@ -199,7 +199,7 @@ impl Core {
     }
 
     /// Calls the targets of the observers of a finished call.
-    pub(super) fn tell_observers(&mut self, ended: &Ended<'_>) {
+    pub(super) fn notify_observers(&mut self, ended: &FinishedCall<'_>) {
         if ended.seen.depth >= MAX_DEPTH {
             return self.note(Peer::HUB, &format!("observers of `{}` call each other", ended.function_id));
         }
@@ -217,7 +217,7 @@ impl Core {
         }
     }
 
-    fn activate(&mut self, id: &str, ended: &Ended<'_>, event: &Value) {
+    fn activate(&mut self, id: &str, ended: &FinishedCall<'_>, event: &Value) {
         let activation_id = (self.ids)();
         let Some(observer) = self.observers.get_mut(id) else { return };
         if observer.running >= observer.most_at_once {
@@ -238,7 +238,7 @@ impl Core {
             return self.note(owner, &format!("the observer `{id}` may not call `{target}`"));
         }
         self.dispatch(Request {
-            caller: Caller::Nobody,
+            caller: Caller::NoReply,
             from: Peer::HUB,
             id: None,
             function_id: &target,
@@ -254,14 +254,14 @@ impl Core {
     }
 
     /// Counts a call of a target.
-    pub(super) fn activation_begun(&mut self, activation: &Activation) {
+    pub(super) fn activation_started(&mut self, activation: &Activation) {
         if let Some(observer) = self.observers.get_mut(&activation.observer) {
             observer.running += 1;
         }
     }
 
     /// Counts an answer from a target that an observer had called.
-    pub(super) fn activation_over(&mut self, activation: &Activation) {
+    pub(super) fn activation_finished(&mut self, activation: &Activation) {
         if let Some(observer) = self.observers.get_mut(&activation.observer) {
             observer.running = observer.running.saturating_sub(1);
         }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::functions::parsed;
+use super::functions::parse_payload;
 use super::{Core, Effect, Peer};
 use crate::wire::{Formats, Object, RegisterTrigger};
 
@@ -94,8 +94,8 @@ impl Core {
             entry.providers.push(peer);
         }
         entry.description = description.unwrap_or_default();
-        entry.request_format = parsed(formats.request);
-        entry.call_format = parsed(formats.response);
+        entry.request_format = parse_payload(formats.request);
+        entry.call_format = parse_payload(formats.response);
         self.refresh_type(id);
     }
 
@@ -144,7 +144,8 @@ impl Core {
             if same && old.config == new.config && old.metadata == new.metadata {
                 // Sent again after a reconnect: the provider knows it already.
                 new.placed = old.placed;
-            } else if old.trigger_type != new.trigger_type || self.is_outdone(new.owner, &new.function_id) {
+            } else if old.trigger_type != new.trigger_type || self.is_superseded(new.owner, &new.function_id)
+            {
                 // If the provider receives the new trigger, that replaces the old one.
                 self.displace(id, &old.trigger_type, old.placed);
             }
@@ -269,7 +270,7 @@ impl Core {
     fn refresh_trigger(&mut self, id: &str) {
         let Some(trigger) = self.triggers.get(id) else { return };
         // If a newer connection took over a worker's function, the function would be called once too often.
-        let counts = !self.is_outdone(trigger.owner, &trigger.function_id)
+        let counts = !self.is_superseded(trigger.owner, &trigger.function_id)
             && self.denied_function(trigger.owner, &trigger.function_id, &trigger.config).is_none();
         let provider = self.types.get(&trigger.trigger_type).and_then(|offered| offered.providers.last());
         let wanted = provider.copied().filter(|_| counts);

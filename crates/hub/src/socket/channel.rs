@@ -5,22 +5,22 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::Socket;
-use crate::channels::{Channels, End, Taken};
+use crate::channels::{Channels, ClaimResult, End};
 
 /// Reads and discards all messages.
-pub(super) async fn swallow(mut socket: Socket) {
+pub(super) async fn drain(mut socket: Socket) {
     while let Some(Ok(_)) = socket.next().await {}
 }
 
 /// Serves one end of a channel.
 pub(super) async fn serve(channels: &Channels, mut socket: Socket, id: &str, key: &str, end: End) {
     match channels.take(id, key, end) {
-        Taken::Writer(writer) => write(socket, writer).await,
-        Taken::Reader(reader) => {
+        ClaimResult::Writer(writer) => write(socket, writer).await,
+        ClaimResult::Reader(reader) => {
             read(socket, reader).await;
             channels.close(id);
         }
-        Taken::Already => drop(socket.close(None).await),
+        ClaimResult::AlreadyClaimed => drop(socket.close(None).await),
     }
 }
 

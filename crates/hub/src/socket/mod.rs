@@ -1,8 +1,8 @@
 //! Sockets: admission of connections, and one task for each of them.
 
 mod channel;
-mod knock;
 mod pump;
+mod upgrade;
 mod worker;
 
 use std::future::Future;
@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::hub::{Hub, Shared};
 use crate::limits::Limits;
-use knock::{Knock, Route};
+use upgrade::{Route, Upgrade};
 
-pub(crate) use pump::{Ears, Outbox, Pump, Waiting};
+pub(crate) use pump::{MessageHandler, Outbox, Pump, Waiting};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -96,7 +96,7 @@ impl Gate {
     async fn receive(self, stream: TcpStream, address: SocketAddr) {
         // Otherwise, small answers are delayed. If it fails, they are.
         let _ = stream.set_nodelay(true);
-        let knock = Knock::on(stream, &self.access, &self.shared, config(&self.shared.limits));
+        let knock = Upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
         match tokio::time::timeout(HANDSHAKE, knock).await {
             Ok(Ok((socket, route))) => self.admit(socket, route, address).await,
             Ok(Err(error)) => self.shared.note(&format!("rejected {address}: {error}")),
@@ -110,7 +110,7 @@ impl Gate {
                 Route::Worker(request) => {
                     worker::serve(&self.shared, &self.access, socket, request, address).await;
                 }
-                Route::Telemetry => channel::swallow(socket).await,
+                Route::Telemetry => channel::drain(socket).await,
                 Route::Channel { id, key, end } => {
                     channel::serve(&self.shared.channels, socket, &id, &key, end).await;
                 }

@@ -28,17 +28,17 @@ const MAX_READ_MESSAGES: usize = 64;
 const MAX_READ_BYTES: usize = 256 * 1024;
 
 /// Handler of incoming messages.
-pub(crate) trait Ears {
+pub(crate) trait MessageHandler {
     /// Polls work that earlier messages started; no messages are read while it is pending.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 
     /// Handles messages, in the order in which they arrived.
-    fn hear(&mut self, messages: &[Utf8Bytes]);
+    fn on_messages(&mut self, messages: &[Utf8Bytes]);
 
     /// Handles a message that is not text.
-    fn garbled(&mut self);
+    fn on_binary(&mut self);
 }
 
 /// Sender of outgoing messages.
@@ -78,7 +78,7 @@ pub(crate) struct Pump<E> {
     heard_at: Instant,
     writing: Writing,
     ping: Interval,
-    pace: Pace,
+    pace: RateLimiter,
 }
 
 /// Progress of pending output.
@@ -92,12 +92,12 @@ enum Writing {
     Unflushed,
 }
 
-impl<E: Ears> Pump<E> {
+impl<E: MessageHandler> Pump<E> {
     pub(crate) fn new(socket: Socket, waiting: Waiting, ears: E, messages_per_second: u32) -> Self {
         let mut ping = interval(PING_INTERVAL);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (received, heard_at) = (Vec::new(), Instant::now());
-        let pace = Pace::new(messages_per_second);
+        let pace = RateLimiter::new(messages_per_second);
         Self { socket, ears, waiting, received, heard_at, writing: Writing::Idle, ping, pace }
     }
 
@@ -155,7 +155,7 @@ impl<E: Ears> Pump<E> {
             Message::Binary(bytes) if holds_telemetry(&bytes) => self.heard_at = Instant::now(),
             Message::Binary(bytes) => match Utf8Bytes::try_from(bytes) {
                 Ok(text) => self.received.push(text),
-                Err(_) => self.ears.garbled(),
+                Err(_) => self.ears.on_binary(),
             },
             // The library queues the response.
             Message::Ping(_) => (self.writing, self.heard_at) = (Writing::Unflushed, Instant::now()),
@@ -168,7 +168,7 @@ impl<E: Ears> Pump<E> {
     fn hand_over(&mut self) {
         if !self.received.is_empty() {
             self.heard_at = Instant::now();
-            self.ears.hear(&self.received);
+            self.ears.on_messages(&self.received);
             self.received.clear();
         }
     }
@@ -208,14 +208,14 @@ impl<E: Ears> Pump<E> {
 }
 
 /// Limits the messages read per second; the rest are read later.
-struct Pace {
+struct RateLimiter {
     per_second: u32,
     counted: u32,
     since: Instant,
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pace {
+impl RateLimiter {
     fn new(per_second: u32) -> Self {
         Self { per_second: per_second.max(1), counted: 0, since: Instant::now(), wait: None }
     }

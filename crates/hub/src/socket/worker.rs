@@ -13,9 +13,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::Socket;
-use super::pump::{Ears, Pump};
+use super::pump::{MessageHandler, Pump};
 use crate::access::Access;
-use crate::core::{Arrival, Grant, Peer};
+use crate::core::{Grant, NewConnection, Peer};
 use crate::error::CallError;
 use crate::hub::{Link, Shared};
 use crate::local::BoxFuture;
@@ -33,7 +33,7 @@ pub(super) async fn serve(
     address: SocketAddr,
 ) {
     request["ip_address"] = address.ip().to_string().into();
-    let grant = match granted(shared, access, &request).await {
+    let grant = match authorize(shared, access, &request).await {
         Ok(grant) => grant,
         Err(text) => {
             shared.note(&format!("rejected {address}: {text}"));
@@ -46,11 +46,11 @@ pub(super) async fn serve(
         }
     };
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let arrival = Arrival { address: Some(address.ip()), at, grant: grant.clone() };
+    let arrival = NewConnection { address: Some(address.ip()), at, grant: grant.clone() };
     let Link { peer, waiting, ended } = shared.connect(arrival);
     tracing::debug!(%address, "worker connected");
-    let _guest = Guest { shared: Arc::clone(shared), peer };
-    let voice = Voice::new(Arc::clone(shared), peer, grant);
+    let _guest = DisconnectGuard { shared: Arc::clone(shared), peer };
+    let voice = WorkerHandler::new(Arc::clone(shared), peer, grant);
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
     let end = tokio::select! {
         end = std::future::poll_fn(|context| pump.poll(context)) => end,
@@ -67,19 +67,19 @@ pub(super) async fn serve(
 }
 
 /// Notifies the core when the connection ends, for whatever reason.
-struct Guest {
+struct DisconnectGuard {
     shared: Arc<Shared>,
     peer: Peer,
 }
 
-impl Drop for Guest {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
         self.shared.disconnect(self.peer);
     }
 }
 
 /// Calls the auth function for the rights of the connection; `None` means no restrictions.
-async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Option<Arc<Grant>>, String> {
+async fn authorize(shared: &Shared, access: &Access, request: &Value) -> Result<Option<Arc<Grant>>, String> {
     let Some(rbac) = &access.rbac else { return Ok(None) };
     let answer = match &rbac.auth_function_id {
         Some(function) => {
@@ -95,7 +95,7 @@ async fn granted(shared: &Shared, access: &Access, request: &Value) -> Result<Op
 ///
 /// If a hook must approve a registration, the worker's later messages wait for the verdict, so that the core receives
 /// all messages in order. Answers to calls do not wait: the hook itself may need one.
-struct Voice {
+struct WorkerHandler {
     shared: Arc<Shared>,
     peer: Peer,
     grant: Option<Arc<Grant>>,
@@ -111,7 +111,7 @@ struct Verdict {
     answer: BoxFuture<Result<Value, CallError>>,
 }
 
-impl Ears for Voice {
+impl MessageHandler for WorkerHandler {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(verdict) = &mut self.verdict {
             let Poll::Ready(answer) = verdict.answer.as_mut().poll(context) else { break };
@@ -120,9 +120,9 @@ impl Ears for Voice {
         if self.backlog_bytes > BACKLOG { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    fn hear(&mut self, messages: &[Utf8Bytes]) {
+    fn on_messages(&mut self, messages: &[Utf8Bytes]) {
         if self.grant.is_none() {
-            return self.shared.hear(self.peer, messages.iter().map(Utf8Bytes::as_str));
+            return self.shared.handle_messages(self.peer, messages.iter().map(Utf8Bytes::as_str));
         }
         for text in messages {
             if self.verdict.is_some() && !is_answer(text) {
@@ -134,12 +134,12 @@ impl Ears for Voice {
         }
     }
 
-    fn garbled(&mut self) {
+    fn on_binary(&mut self) {
         self.shared.note("ignored a binary message");
     }
 }
 
-impl Voice {
+impl WorkerHandler {
     fn new(shared: Arc<Shared>, peer: Peer, grant: Option<Arc<Grant>>) -> Self {
         Self { shared, peer, grant, verdict: None, backlog: VecDeque::new(), backlog_bytes: 0 }
     }
@@ -149,7 +149,7 @@ impl Voice {
         let Some((function, question)) =
             self.grant.as_deref().and_then(|grant| registration_hook(grant, &text))
         else {
-            return self.shared.hear(self.peer, [text.as_str()]);
+            return self.shared.handle_messages(self.peer, [text.as_str()]);
         };
         let (shared, hook) = (Arc::clone(&self.shared), function.clone());
         let answer = Box::pin(async move { shared.call(&hook, &question, super::HANDSHAKE).await });
@@ -160,7 +160,7 @@ impl Voice {
     fn conclude(&mut self, answer: Result<Value, CallError>) {
         let Some(Verdict { function, text, .. }) = self.verdict.take() else { return };
         match answer {
-            Ok(_) => self.shared.hear(self.peer, [text.as_str()]),
+            Ok(_) => self.shared.handle_messages(self.peer, [text.as_str()]),
             Err(error) => self.shared.note(&format!("`{function}` rejected a registration: {error}")),
         }
         while self.verdict.is_none()

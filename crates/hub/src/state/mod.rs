@@ -65,7 +65,7 @@ impl Changed {
     }
 
     /// Returns `true` if a trigger with this config matches the change.
-    pub(crate) fn concerns(&self, config: &Value) -> bool {
+    pub(crate) fn is_watched_by(&self, config: &Value) -> bool {
         let fits = |name: &str, value: &str| {
             config.get(name).and_then(Value::as_str).is_none_or(|wanted| wanted == value)
         };

@@ -107,7 +107,7 @@ pub(crate) struct Outcome<'a> {
 
 /// Reason a message is ignored.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotUnderstood {
+pub(crate) enum DecodeError {
     #[error("invalid message: {0}")]
     Json(#[from] serde_json::Error),
     #[error("unknown type `{0}`")]
@@ -184,7 +184,7 @@ fn verbatim<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 /// Decodes one message.
-pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
+pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
     if text.trim_start().is_empty() {
         return Ok(Inbound::Nothing);
     }
@@ -229,8 +229,8 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
         }),
         "observe" => Ok(Inbound::Observe(Observe {
             id: required(envelope.id, "id")?,
-            source: envelope.source.ok_or(NotUnderstood::Missing("source"))?,
-            target: envelope.target.ok_or(NotUnderstood::Missing("target"))?,
+            source: envelope.source.ok_or(DecodeError::Missing("source"))?,
+            target: envelope.target.ok_or(DecodeError::Missing("target"))?,
             metadata: envelope.metadata,
             max_fires: envelope.max_fires,
             max_in_flight: envelope.max_in_flight,
@@ -242,18 +242,18 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, NotUnderstood> {
         "pong" | "registerservice" | "observerack" | "invocationsobserved" | "localinvocationstats" => {
             Ok(Inbound::Nothing)
         }
-        _ => Err(NotUnderstood::Type(envelope.kind.into_owned())),
+        _ => Err(DecodeError::Type(envelope.kind.into_owned())),
     }
 }
 
-fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
+fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, DecodeError> {
     let action = match envelope.action {
         None => Action::Call,
         Some(action) if action.kind == "void" => Action::Void,
         Some(action) if action.kind == "enqueue" => {
-            Action::Enqueue { queue: action.queue.ok_or(NotUnderstood::Missing("queue"))? }
+            Action::Enqueue { queue: action.queue.ok_or(DecodeError::Missing("queue"))? }
         }
-        Some(action) => return Err(NotUnderstood::Action(action.kind)),
+        Some(action) => return Err(DecodeError::Action(action.kind)),
     };
     let id = match envelope.invocation_id {
         Some(Text(text)) => Some((parse_id(&text)?, text)),
@@ -270,8 +270,8 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
     }))
 }
 
-fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
-    let Text(id) = envelope.invocation_id.ok_or(NotUnderstood::Missing("invocation_id"))?;
+fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, DecodeError> {
+    let Text(id) = envelope.invocation_id.ok_or(DecodeError::Missing("invocation_id"))?;
     Ok(Inbound::InvocationResult(Outcome {
         id: parse_id(&id)?,
         result: envelope.result,
@@ -279,17 +279,17 @@ fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, NotUnderstood> {
     }))
 }
 
-fn parse_id(text: &str) -> Result<Uuid, NotUnderstood> {
-    Uuid::parse_str(text).map_err(|_| NotUnderstood::Id(text.to_owned()))
+fn parse_id(text: &str) -> Result<Uuid, DecodeError> {
+    Uuid::parse_str(text).map_err(|_| DecodeError::Id(text.to_owned()))
 }
 
-fn required(field: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
-    field.filter(|text| !text.trim().is_empty()).ok_or(NotUnderstood::Missing(name))
+fn required(field: Option<String>, name: &'static str) -> Result<String, DecodeError> {
+    field.filter(|text| !text.trim().is_empty()).ok_or(DecodeError::Missing(name))
 }
 
-fn required_function(field: Option<Text<'_>>) -> Result<Cow<'_, str>, NotUnderstood> {
+fn required_function(field: Option<Text<'_>>) -> Result<Cow<'_, str>, DecodeError> {
     let found = field.filter(|Text(text)| !text.trim().is_empty());
-    found.map(|Text(text)| text).ok_or(NotUnderstood::Missing("function_id"))
+    found.map(|Text(text)| text).ok_or(DecodeError::Missing("function_id"))
 }
 
 /// Returns `true` if a binary message is telemetry, which is discarded.

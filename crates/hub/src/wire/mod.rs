@@ -8,8 +8,8 @@ mod object;
 mod observe;
 
 pub(crate) use inbound::{
-    Action, Formats, Inbound, Invoke, NotUnderstood, Outcome, RegisterFunction, RegisterTrigger, Trace,
-    decode, holds_telemetry,
+    Action, DecodeError, Formats, Inbound, Invoke, Outcome, RegisterFunction, RegisterTrigger, Trace, decode,
+    holds_telemetry,
 };
 pub(crate) use object::{CALLER, Object, with_caller};
 pub(crate) use observe::{Observe, Source};

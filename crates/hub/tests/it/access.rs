@@ -7,14 +7,14 @@ use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::{Raw, Served, serve_with};
+use crate::support::{Raw, TestHub, serve_with};
 
-fn served(access: Access) -> Served {
+fn served(access: Access) -> TestHub {
     serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0")
 }
 
 /// Requests a WebSocket with these headers; returns the status of the response.
-async fn knock(served: &Served, headers: &str) -> String {
+async fn knock(served: &TestHub, headers: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(&served.address).await.unwrap();
     let request = format!(
         "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -87,7 +87,7 @@ async fn reserved_scopes_are_closed_to_guests() {
         ("state::set", "iii::queue", false),
     ] {
         let input = json!({ "scope": scope, "key": "k", "value": 1, "ops": ops });
-        let answer = guest.ask(function, input).await;
+        let answer = guest.call(function, input).await;
         assert_eq!(answer["error"]["code"] != "FORBIDDEN", allowed, "{function} {scope}: {answer}");
     }
 }
@@ -105,21 +105,21 @@ async fn handlers_know_the_rights_of_their_callers() {
         Ok(json!([guarded.owner(), of_the_same_kind, guarded.may_use("open"), guarded.may_use("closed")]))
     };
     served.hub.register(LocalFunction::new("who", who)).unwrap();
-    assert_eq!(served.hub.call("who", &json!({}), crate::support::PATIENCE).await, Ok(Value::Null));
+    assert_eq!(served.hub.call("who", &json!({}), crate::support::TIMEOUT).await, Ok(Value::Null));
 
     let mut named = Raw::open(&served.address, "/?owner=ada").await.unwrap();
-    let answer = named.ask("who", json!({ "owner": "ada" })).await;
+    let answer = named.call("who", json!({ "owner": "ada" })).await;
     assert_eq!(answer["result"], json!(["ada", true, true, false]));
-    assert_eq!(named.ask("who", json!({ "owner": "bob" })).await["result"][1], false);
+    assert_eq!(named.call("who", json!({ "owner": "bob" })).await["result"][1], false);
 
     // Without an owner name, the entries of a connection belong to it until it ends.
     let mut first = Raw::open(&served.address, "/").await.unwrap();
     let mut second = Raw::open(&served.address, "/").await.unwrap();
-    let owner = first.ask("who", json!({})).await["result"][0].clone();
-    assert_eq!(first.ask("who", json!({ "owner": owner })).await["result"][1], true);
-    assert_eq!(second.ask("who", json!({ "owner": owner })).await["result"][1], false);
+    let owner = first.call("who", json!({})).await["result"][0].clone();
+    assert_eq!(first.call("who", json!({ "owner": owner })).await["result"][1], true);
+    assert_eq!(second.call("who", json!({ "owner": owner })).await["result"][1], false);
     drop(first);
-    while second.ask("who", json!({ "owner": owner })).await["result"][1] != true {
+    while second.call("who", json!({ "owner": owner })).await["result"][1] != true {
         tokio::task::yield_now().await;
     }
 }

@@ -10,7 +10,7 @@ use crate::support::{Raw, serve};
 async fn channel_keeps_order_and_ends_with_its_writer() {
     let served = serve();
     let mut raw = served.raw().await;
-    let created = raw.ask("engine::channels::create", json!({ "buffer_size": 4 })).await["result"].take();
+    let created = raw.call("engine::channels::create", json!({ "buffer_size": 4 })).await["result"].take();
     let path = |end: &str| {
         let end = &created[end];
         let text = |name: &str| end[name].as_str().unwrap().to_owned();

@@ -7,10 +7,10 @@ use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::support::{Served, serve, serve_with};
+use crate::support::{TestHub, serve, serve_with};
 
 /// Registers a function on the hub that reports its input.
-fn report_calls(served: &Served, id: &str) -> mpsc::UnboundedReceiver<Value> {
+fn report_calls(served: &TestHub, id: &str) -> mpsc::UnboundedReceiver<Value> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let handler = move |call: meerkat_hub::Invocation| {
         let _ = sender.send(call.data);
@@ -25,29 +25,32 @@ async fn state_is_stored_listed_changed_and_watched() {
     let served = serve();
     let mut raw = served.raw().await;
     let mut events = report_calls(&served, "on::state");
-    raw.say(
+    raw.send(
         json!({ "type": "registertrigger", "id": "x", "trigger_type": "state", "function_id": "on::state",
         "config": { "scope": "p" } }),
     )
     .await;
     let at = json!({ "scope": "p", "key": "k" });
-    let missing = raw.ask("state::get", at.clone()).await;
+    let missing = raw.call("state::get", at.clone()).await;
     assert_eq!((missing.get("result"), missing.get("error")), (None, None));
-    let set = raw.ask("state::set", json!({ "scope": "p", "key": "k", "value": { "a": 2 } })).await;
+    let set = raw.call("state::set", json!({ "scope": "p", "key": "k", "value": { "a": 2 } })).await;
     assert_eq!(set["result"], json!({ "old_value": null, "new_value": { "a": 2 } }));
-    raw.ask("state::set", json!({ "scope": "other", "key": "k", "data": 1 })).await;
+    raw.call("state::set", json!({ "scope": "other", "key": "k", "data": 1 })).await;
     let ops =
         json!([{ "type": "increment", "path": "a", "by": 3 }, { "type": "append", "path": "l", "value": 1 }]);
-    let updated = raw.ask("state::update", json!({ "scope": "p", "key": "k", "ops": ops })).await;
+    let updated = raw.call("state::update", json!({ "scope": "p", "key": "k", "ops": ops })).await;
     assert_eq!(updated["result"], json!({ "old_value": { "a": 2 }, "new_value": { "a": 5, "l": [1] } }));
     assert_eq!(
-        raw.ask("state::list", json!({ "scope": "p" })).await["result"],
+        raw.call("state::list", json!({ "scope": "p" })).await["result"],
         json!([{ "a": 5, "l": [1] }])
     );
-    assert_eq!(raw.ask("state::list_groups", json!({})).await["result"], json!({ "groups": ["other", "p"] }));
-    assert_eq!(raw.ask("state::delete", at.clone()).await["result"], json!({ "a": 5, "l": [1] }));
-    assert_eq!(raw.ask("state::delete", at).await.get("result"), None);
-    let wrong = raw.ask("state::set", json!({ "scope": "p" })).await;
+    assert_eq!(
+        raw.call("state::list_groups", json!({})).await["result"],
+        json!({ "groups": ["other", "p"] })
+    );
+    assert_eq!(raw.call("state::delete", at.clone()).await["result"], json!({ "a": 5, "l": [1] }));
+    assert_eq!(raw.call("state::delete", at).await.get("result"), None);
+    let wrong = raw.call("state::set", json!({ "scope": "p" })).await;
     let text = "Failed to deserialize input for state::set: missing field `key`";
     assert_eq!(wrong["error"], json!({ "code": "deserialization_error", "message": text }));
     for (event, old, new) in [
@@ -67,12 +70,12 @@ async fn queued_call_runs_after_a_restart() {
     let first = serve_with(store.clone(), Limits::default(), Access::default(), "127.0.0.1:0");
     let mut raw = first.raw().await;
     let id = uuid::Uuid::new_v4().to_string();
-    raw.say(
+    raw.send(
         json!({ "type": "invokefunction", "invocation_id": id, "function_id": "later", "data": { "n": 1 },
         "action": { "type": "enqueue", "queue": "q" } }),
     )
     .await;
-    assert!(raw.hear().await["result"]["messageReceiptId"].is_string());
+    assert!(raw.receive().await["result"]["messageReceiptId"].is_string());
     first.over.cancel();
     drop(raw);
     let second = serve_with(store, Limits::default(), Access::default(), "127.0.0.1:0");

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::support::{PATIENCE, Raw, serve, serve_with};
+use crate::support::{Raw, TIMEOUT, serve, serve_with};
 
 #[tokio::test]
 async fn unknown_messages_are_ignored_and_fragments_read() {
@@ -25,13 +25,13 @@ async fn unknown_messages_are_ignored_and_fragments_read() {
         raw.0.send(Message::Binary(Bytes::copy_from_slice(bytes))).await.unwrap();
     }
     raw.0.send(Message::Binary(Bytes::from_static(b"{\"type\":\"ping\"}"))).await.unwrap();
-    assert_eq!(raw.hear().await, json!({ "type": "pong" }));
+    assert_eq!(raw.receive().await, json!({ "type": "pong" }));
     let pieces =
         [("{\"type\":", OpCode::Data(Data::Text), false), ("\"ping\"}", OpCode::Data(Data::Continue), true)];
     for (text, code, last) in pieces {
         raw.0.send(Message::Frame(Frame::message(text, code, last))).await.unwrap();
     }
-    assert_eq!(raw.hear().await, json!({ "type": "pong" }));
+    assert_eq!(raw.receive().await, json!({ "type": "pong" }));
     raw.0.send(Message::Ping(Bytes::from_static(b"x"))).await.unwrap();
     assert_eq!(raw.0.next().await.unwrap().unwrap(), Message::Pong(Bytes::from_static(b"x")));
 }
@@ -42,12 +42,12 @@ async fn too_long_message_ends_only_its_connection() {
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut long, mut other) = (served.raw().await, served.raw().await);
     let answer =
-        other.ask("state::set", json!({ "scope": "s", "key": "k", "value": "x".repeat(500_000) })).await;
+        other.call("state::set", json!({ "scope": "s", "key": "k", "value": "x".repeat(500_000) })).await;
     assert_eq!(answer["result"]["old_value"], Value::Null);
     // The connection may be closed while it still writes.
     let _ = long.0.send(Message::text("x".repeat(2 * 1024 * 1024))).await;
     while let Some(Ok(_)) = long.0.next().await {}
-    assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": ["s"] }));
+    assert_eq!(other.call("state::list_groups", json!({})).await["result"], json!({ "groups": ["s"] }));
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn message_limit_is_64_mebibytes() {
     let most = frame.replace(r#""""#, &format!("\"{}\"", "x".repeat(limit - frame.len())));
     assert_eq!(most.len(), 64 * 1024 * 1024);
     long.0.send(Message::text(most)).await.unwrap();
-    assert_eq!(long.hear().await, json!({ "type": "pong" }));
+    assert_eq!(long.receive().await, json!({ "type": "pong" }));
     // The frame header contains the length: nothing else has to be sent.
     let mut head = vec![0x81, 0xff];
     head.extend_from_slice(&(limit as u64 + 1).to_be_bytes());
@@ -67,7 +67,7 @@ async fn message_limit_is_64_mebibytes() {
     long.0.get_mut().write_all(&head).await.unwrap();
     let Some(Ok(Message::Close(Some(closed)))) = long.0.next().await else { panic!("a reason") };
     assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Size, "message too long"));
-    assert_eq!(other.ask("state::list_groups", json!({})).await["result"], json!({ "groups": [] }));
+    assert_eq!(other.call("state::list_groups", json!({})).await["result"], json!({ "groups": [] }));
 }
 
 #[tokio::test]
@@ -80,9 +80,9 @@ async fn busy_worker_is_throttled_and_others_do_not_wait() {
         loud.0.feed(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
     }
     loud.0.flush().await.unwrap();
-    assert_eq!(other.ask("engine::health::check", json!({})).await["result"]["status"], "healthy");
+    assert_eq!(other.call("engine::health::check", json!({})).await["result"]["status"], "healthy");
     for _ in 0..60 {
-        assert_eq!(loud.hear().await, json!({ "type": "pong" }));
+        assert_eq!(loud.receive().await, json!({ "type": "pong" }));
     }
     // However slow the machine is, the last messages were not read in the first second.
     assert!(start.elapsed() >= Duration::from_secs(1));
@@ -93,17 +93,17 @@ async fn callers_get_errors_from_silent_and_lost_workers() {
     let limits = Limits { call_time: Duration::from_millis(200), ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut silent, mut caller) = (served.raw().await, served.raw().await);
-    silent.say(json!({ "type": "registerfunction", "id": "never" })).await;
-    silent.ask("engine::health::check", json!({})).await;
-    assert_eq!(caller.ask("never", json!({})).await["error"]["code"], "TIMEOUT");
+    silent.send(json!({ "type": "registerfunction", "id": "never" })).await;
+    silent.call("engine::health::check", json!({})).await;
+    assert_eq!(caller.call("never", json!({})).await["error"]["code"], "TIMEOUT");
     let id = uuid::Uuid::new_v4().to_string();
     caller
-        .say(json!({ "type": "invokefunction", "invocation_id": id, "function_id": "never", "data": {} }))
+        .send(json!({ "type": "invokefunction", "invocation_id": id, "function_id": "never", "data": {} }))
         .await;
-    assert_eq!(silent.hear().await["type"], "invokefunction");
+    assert_eq!(silent.receive().await["type"], "invokefunction");
     drop(silent);
     let stopped = json!({ "code": "invocation_stopped", "message": "Invocation stopped" });
-    assert_eq!(caller.hear().await["error"], stopped);
+    assert_eq!(caller.receive().await["error"], stopped);
 }
 
 #[tokio::test]
@@ -152,12 +152,12 @@ async fn auth_function_determines_rights() {
     }
     let mut refused = Raw::open(&served.address, "/").await.unwrap();
     let error = json!({ "type": "error", "error": { "code": "AUTH_ERROR", "message": "who are you?" } });
-    assert_eq!(refused.hear().await, error);
+    assert_eq!(refused.receive().await, error);
     let mut guest = Raw::open(&served.address, "/?who=guest").await.unwrap();
     for (id, allowed) in
         [("api::get", true), ("api::secret", false), ("extra", true), ("other", false), ("state::get", false)]
     {
-        let answer = guest.ask(id, json!({})).await;
+        let answer = guest.call(id, json!({})).await;
         assert_eq!(answer["result"] == "done", allowed, "{id}: {answer}");
         assert_eq!(answer["error"]["code"] == "FORBIDDEN", !allowed, "{id}: {answer}");
     }
@@ -172,10 +172,10 @@ async fn functions_that_call_each_other_get_an_error() {
         let calling = client.clone();
         client.register_function(LocalFunction::new(own, move |_| {
             let client = calling.clone();
-            async move { client.call(next, &json!({}), PATIENCE).await }
+            async move { client.call(next, &json!({}), TIMEOUT).await }
         }));
-        client.call("engine::health::check", &json!({}), PATIENCE).await.unwrap();
+        client.call("engine::health::check", &json!({}), TIMEOUT).await.unwrap();
     }
-    let error = one.call("a", &json!({}), PATIENCE).await.unwrap_err();
+    let error = one.call("a", &json!({}), TIMEOUT).await.unwrap_err();
     assert_eq!(error.code, "invocation_error");
 }

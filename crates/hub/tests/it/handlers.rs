@@ -7,7 +7,7 @@ use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::{PATIENCE, serve, serve_with};
+use crate::support::{TIMEOUT, serve, serve_with};
 
 #[tokio::test]
 async fn panicking_handler_is_answered_with_an_error() {
@@ -20,7 +20,7 @@ async fn panicking_handler_is_answered_with_an_error() {
     client.register_function(LocalFunction::new("client::at-once", at_once));
     client.register_function(LocalFunction::new("client::later", later));
     for id in ["hub::at-once", "hub::later", "client::at-once", "client::later"] {
-        let error = client.call(id, &json!({}), PATIENCE).await.unwrap_err();
+        let error = client.call(id, &json!({}), TIMEOUT).await.unwrap_err();
         assert_eq!(error.code, "invocation_failed");
         assert_eq!(error.message, format!("the handler of `{id}` panicked"));
     }
@@ -62,9 +62,9 @@ async fn callbacks_may_call_the_hub() {
     let (id, description) = ("t".to_owned(), "d".to_owned());
     hub.register_trigger_type(LocalTriggerType { id, description, host: Some(host) }).unwrap();
     let register = json!({ "trigger_type": "t", "function_id": "f" });
-    let registered = hub.call("engine::register_trigger", &register, PATIENCE).await.unwrap();
-    hub.call("engine::log::info", &json!({ "message": "hello" }), PATIENCE).await.unwrap();
-    hub.call("engine::unregister_trigger", &registered, PATIENCE).await.unwrap();
+    let registered = hub.call("engine::register_trigger", &register, TIMEOUT).await.unwrap();
+    hub.call("engine::log::info", &json!({ "message": "hello" }), TIMEOUT).await.unwrap();
+    hub.call("engine::unregister_trigger", &registered, TIMEOUT).await.unwrap();
     let id = registered["id"].as_str().unwrap();
     let expected =
         [format!("+{id} f Some(0)"), "the hub: info: hello Some(0)".into(), format!("-{id} Some(0)")];
@@ -85,9 +85,9 @@ async fn subscription_is_in_place_before_the_next_call() {
     };
     hub.register(LocalFunction::new("notes", notes)).unwrap();
     let mut raw = served.raw().await;
-    raw.say(json!({ "type": "registertrigger", "id": "x", "trigger_type": "t", "function_id": "f", "config": {} }))
+    raw.send(json!({ "type": "registertrigger", "id": "x", "trigger_type": "t", "function_id": "f", "config": {} }))
         .await;
-    assert_eq!(raw.ask("notes", json!({})).await["result"], json!(["+x f None"]));
+    assert_eq!(raw.call("notes", json!({})).await["result"], json!(["+x f None"]));
 }
 
 #[tokio::test]
@@ -114,17 +114,17 @@ async fn messages_wait_for_a_registration_hook() {
     served.hub.register(LocalFunction::new("auth", auth)).unwrap();
     let mut guest = served.raw().await;
     for id in ["api::f", "api::bad"] {
-        guest.say(json!({ "type": "registerfunction", "id": id })).await;
+        guest.send(json!({ "type": "registerfunction", "id": id })).await;
         let call =
             json!({ "type": "invokefunction", "invocation_id": uuid::Uuid::new_v4(), "function_id": id });
-        guest.say(call).await;
+        guest.send(call).await;
     }
     // Answers do not wait.
-    guest.say(json!({ "type": "ping" })).await;
-    assert_eq!(guest.hear().await, json!({ "type": "pong" }));
+    guest.send(json!({ "type": "ping" })).await;
+    assert_eq!(guest.receive().await, json!({ "type": "pong" }));
     open.send_replace(true);
-    assert_eq!(guest.hear().await["function_id"], "api::f");
-    let refused = guest.hear().await;
+    assert_eq!(guest.receive().await["function_id"], "api::f");
+    let refused = guest.receive().await;
     assert_eq!(
         (&refused["function_id"], &refused["error"]["code"]),
         (&json!("api::bad"), &json!("function_not_found"))

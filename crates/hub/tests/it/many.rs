@@ -7,7 +7,7 @@ use meerkat_hub::{Access, Limits, LocalFunction, LocalTriggerType};
 use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, serve, serve_with};
+use crate::support::{TIMEOUT, serve, serve_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_workers_connect_and_call_each_other() {
@@ -21,7 +21,7 @@ async fn two_hundred_workers_connect_and_call_each_other() {
             let answer = move |_| async move { Ok(json!(number)) };
             client.register_function(LocalFunction::new(format!("number::{number}"), answer));
             // The answer proves that the hub knows the function.
-            let own = client.call(&format!("number::{number}"), &Value::Null, PATIENCE).await;
+            let own = client.call(&format!("number::{number}"), &Value::Null, TIMEOUT).await;
             assert_eq!(own, Ok(json!(number)));
             (number, client)
         });
@@ -30,9 +30,9 @@ async fn two_hundred_workers_connect_and_call_each_other() {
     clients.sort_by_key(|(number, _)| *number);
     for (number, client) in &clients {
         let next = (number + 1) % 200;
-        assert_eq!(client.call(&format!("number::{next}"), &json!({}), PATIENCE).await, Ok(json!(next)));
+        assert_eq!(client.call(&format!("number::{next}"), &json!({}), TIMEOUT).await, Ok(json!(next)));
     }
-    let listed = clients[0].1.call("engine::workers::list", &json!({}), PATIENCE).await.unwrap();
+    let listed = clients[0].1.call("engine::workers::list", &json!({}), TIMEOUT).await.unwrap();
     assert_eq!(listed["workers"].as_array().unwrap().len(), 200);
 }
 
@@ -56,14 +56,14 @@ async fn reconnected_worker_receives_each_event_once() {
         let hub = served.as_ref().map_or(&first.hub, |served| &served.hub);
         let (id, description) = ("t".to_owned(), String::new());
         hub.register_trigger_type(LocalTriggerType { id, description, host: None }).unwrap();
-        while hub.call("on::change", &json!({}), PATIENCE).await.is_err() {
+        while hub.call("on::change", &json!({}), TIMEOUT).await.is_err() {
             tokio::task::yield_now().await;
         }
         // The trigger follows the function on the same connection; an answer proves that both were registered.
-        client.call("engine::health::check", &json!({}), PATIENCE).await.unwrap();
+        client.call("engine::health::check", &json!({}), TIMEOUT).await.unwrap();
         let before = event_count.load(Ordering::SeqCst);
         hub.fire("t", &json!({ "round": round }));
-        hub.call("on::change", &json!({}), PATIENCE).await.unwrap();
+        hub.call("on::change", &json!({}), TIMEOUT).await.unwrap();
         assert_eq!(event_count.load(Ordering::SeqCst), before + 2);
         let ended = served.as_ref().unwrap_or(&first);
         ended.over.cancel();
@@ -72,7 +72,7 @@ async fn reconnected_worker_receives_each_event_once() {
         }
     }
     assert_eq!(
-        client.call("on::change", &json!({}), PATIENCE).await.unwrap_err().to_string(),
+        client.call("on::change", &json!({}), TIMEOUT).await.unwrap_err().to_string(),
         "iii is not connected"
     );
 }

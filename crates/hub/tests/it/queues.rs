@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::store::Breakable;
-use crate::support::{PATIENCE, Raw, Served, serve_with};
+use crate::support::{Raw, TIMEOUT, TestHub, serve_with};
 
-fn served(store: Arc<dyn Store>, limits: Limits) -> Served {
+fn served(store: Arc<dyn Store>, limits: Limits) -> TestHub {
     serve_with(store, limits, Access::default(), "127.0.0.1:0")
 }
 
@@ -28,20 +28,20 @@ fn recorded(hub: &Hub, id: &str) -> mpsc::UnboundedReceiver<Value> {
 
 async fn send(raw: &mut Raw, function: &str, data: Value) {
     let id = uuid::Uuid::new_v4();
-    raw.say(json!({ "type": "invokefunction", "invocation_id": id, "function_id": function, "data": data,
+    raw.send(json!({ "type": "invokefunction", "invocation_id": id, "function_id": function, "data": data,
         "action": { "type": "enqueue", "queue": "q" } }))
         .await;
 }
 
 async fn enqueue(raw: &mut Raw, function: &str, data: Value) -> Value {
     send(raw, function, data).await;
-    raw.hear().await
+    raw.receive().await
 }
 
 /// Waits until the queues are empty.
 async fn drained(hub: &Hub) {
     let stored = json!({ "scope": "iii::queue" });
-    while hub.call("state::list", &stored, PATIENCE).await.unwrap() != json!([]) {
+    while hub.call("state::list", &stored, TIMEOUT).await.unwrap() != json!([]) {
         tokio::task::yield_now().await;
     }
 }
@@ -145,8 +145,8 @@ async fn guest_receives_no_call_queued_before_a_restart() {
     let access = Access { rbac: Some(Rbac::default()), ..Access::default() };
     let second = serve_with(store, Limits::default(), access, "127.0.0.1:0");
     let mut guest = second.raw().await;
-    guest.say(json!({ "type": "registerfunction", "id": "later" })).await;
-    assert_eq!(guest.hear().await["type"], "registrationrejected");
+    guest.send(json!({ "type": "registerfunction", "id": "later" })).await;
+    assert_eq!(guest.receive().await["type"], "registrationrejected");
     // The call is still queued for the right worker.
     let mut calls = recorded(&second.hub, "later");
     assert_eq!(calls.recv().await, Some(json!(1)));

@@ -51,8 +51,8 @@ impl Store for Breakable {
         self.inner.blob(id)
     }
 
-    fn recall(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
-        self.inner.recall(query)
+    fn search_memories(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
+        self.inner.search_memories(query)
     }
 
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {

@@ -12,30 +12,30 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Served {
+pub(crate) struct TestHub {
     pub(crate) hub: Hub,
     pub(crate) address: String,
     pub(crate) over: CancellationToken,
     pub(crate) task: tokio::task::JoinHandle<()>,
 }
 
-pub(crate) fn serve() -> Served {
+pub(crate) fn serve() -> TestHub {
     serve_with(Arc::new(MemoryStore::new()), Limits::default(), Access::default(), "127.0.0.1:0")
 }
 
-pub(crate) fn serve_with(store: Arc<dyn Store>, limits: Limits, access: Access, address: &str) -> Served {
+pub(crate) fn serve_with(store: Arc<dyn Store>, limits: Limits, access: Access, address: &str) -> TestHub {
     let hub = Hub::new(HubOptions { store, limits, log: None });
     let listener = bind(address, &access).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let over = CancellationToken::new();
     let (serving, until) = (hub.clone(), over.clone());
     let task = tokio::spawn(async move { serving.serve(listener, access, until.cancelled_owned()).await });
-    Served { hub, address, over, task }
+    TestHub { hub, address, over, task }
 }
 
-impl Served {
+impl TestHub {
     pub(crate) async fn client(&self, name: &str) -> Client {
         let url = format!("ws://{}", self.address);
         Client::connect(ClientOptions { url, token: None, name: name.to_owned() }).await.unwrap()
@@ -43,7 +43,7 @@ impl Served {
 
     pub(crate) async fn raw(&self) -> Raw {
         let mut raw = Raw::open(&self.address, "/").await.unwrap();
-        assert_eq!(raw.hear().await["type"], "workerregistered");
+        assert_eq!(raw.receive().await["type"], "workerregistered");
         raw
     }
 }
@@ -58,14 +58,14 @@ impl Raw {
         Ok(Self(socket))
     }
 
-    pub(crate) async fn say(&mut self, message: Value) {
+    pub(crate) async fn send(&mut self, message: Value) {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
     /// Returns the next text message.
-    pub(crate) async fn hear(&mut self) -> Value {
+    pub(crate) async fn receive(&mut self) -> Value {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("a message in time");
+            let message = tokio::time::timeout(TIMEOUT, self.0.next()).await.expect("a message in time");
             if let Message::Text(text) = message.expect("a connection").expect("a message") {
                 return serde_json::from_str(&text).unwrap();
             }
@@ -73,14 +73,14 @@ impl Raw {
     }
 
     /// Calls a function and returns its answer, ignoring other messages.
-    pub(crate) async fn ask(&mut self, function: &str, data: Value) -> Value {
+    pub(crate) async fn call(&mut self, function: &str, data: Value) -> Value {
         let id = uuid::Uuid::new_v4().to_string();
-        self.say(
+        self.send(
             json!({ "type": "invokefunction", "invocation_id": id, "function_id": function, "data": data }),
         )
         .await;
         loop {
-            let message = self.hear().await;
+            let message = self.receive().await;
             if message["invocation_id"] == id && message["type"] == "invocationresult" {
                 return message;
             }

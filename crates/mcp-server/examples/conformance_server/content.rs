@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use meerkat_mcp_server::layer::Request;
+use meerkat_mcp_server::protocol::Request;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, LoggingLevel,

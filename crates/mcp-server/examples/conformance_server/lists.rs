@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat_mcp_server::layer::Request;
+use meerkat_mcp_server::protocol::Request;
 use rmcp::ErrorData;
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, Prompt, PromptArgument,

@@ -12,10 +12,11 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use meerkat_mcp_server::http::{Access, Limits, serve};
-use meerkat_mcp_server::layer::{
-    About, Era, Extensions, Layer, Notice, Notices, Page, Prompts, Request, Resources, Service, Tools,
+use meerkat_mcp_server::protocol::{
+    ChangeNotification, Era, Extensions, Notifier, Page, Prompts, Protocol, Request, Resources, ServerInfo,
+    Service, Tools,
 };
-use meerkat_mcp_server::terminated;
+use meerkat_mcp_server::shutdown_signal;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
@@ -33,8 +34,8 @@ struct Fixtures {
 }
 
 impl Service for Fixtures {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ServerInfo {
+        ServerInfo {
             name: "meerkat-conformance",
             title: "Conformance fixtures",
             version: env!("CARGO_PKG_VERSION"),
@@ -48,7 +49,7 @@ impl Extensions for Fixtures {
         ExtensionCapabilities::default()
     }
 
-    async fn extended(&self, _: &str, _: Option<Value>, _: Era) -> Option<Result<Value, ErrorData>> {
+    async fn call_extension(&self, _: &str, _: Option<Value>, _: Era) -> Option<Result<Value, ErrorData>> {
         None
     }
 }
@@ -65,8 +66,8 @@ impl Tools for Fixtures {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = call.name.clone();
         match &*name {
-            "test_trigger_tool_change" => Ok(changed(&request, &Notice::Tools)),
-            "test_trigger_prompt_change" => Ok(changed(&request, &Notice::Prompts)),
+            "test_trigger_tool_change" => Ok(changed(&request, &ChangeNotification::Tools)),
+            "test_trigger_prompt_change" => Ok(changed(&request, &ChangeNotification::Prompts)),
             "greet"
             | "slow_compute"
             | "failing_job"
@@ -85,16 +86,16 @@ impl Tools for Fixtures {
         }
     }
 
-    async fn stop_forgotten_task(&self, _: &str) -> bool {
+    async fn cancel_unknown_task(&self, _: &str) -> bool {
         false
     }
 
-    async fn forgotten_task(&self, _: &str) -> Option<DetailedTask> {
+    async fn restore_task(&self, _: &str) -> Option<DetailedTask> {
         None
     }
 }
 
-fn changed(request: &Request, notice: &Notice) -> CallToolResponse {
+fn changed(request: &Request, notice: &ChangeNotification) -> CallToolResponse {
     request.notices().publish(notice);
     content::text("notified").into()
 }
@@ -154,7 +155,7 @@ async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let fixtures =
         Fixtures { tools: lists::tools(), prompts: lists::prompts(), templates: lists::templates() };
-    let layer = Layer::new(fixtures, Notices::default());
+    let layer = Protocol::new(fixtures, Notifier::default());
     let access = Access::new(address, None)?;
     print_line(&format!("listening on http://{address}/mcp"));
     let closing = CancellationToken::new();
@@ -162,7 +163,7 @@ async fn run(address: &str) -> Result<(), Box<dyn std::error::Error>> {
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => return Ok(()),
-        () = terminated() => closing.cancel(),
+        () = shutdown_signal() => closing.cancel(),
     }
     serving.await;
     Ok(())

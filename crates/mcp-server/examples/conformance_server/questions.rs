@@ -1,6 +1,6 @@
 //! Tools that send requests to a client of an older revision while they run.
 
-use meerkat_mcp_server::layer::Request;
+use meerkat_mcp_server::protocol::Request;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ServerRequest};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meerkat_mcp_server::layer::Request;
+use meerkat_mcp_server::protocol::Request;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ElicitResult, GetPromptRequestParams, GetPromptResponse,

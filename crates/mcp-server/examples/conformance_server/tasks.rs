@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meerkat_mcp_server::layer::{Request, TaskEnd, TaskWork};
+use meerkat_mcp_server::protocol::{Request, TaskError, TaskWork};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
@@ -36,7 +36,7 @@ pub(crate) async fn call(
             Ok(CallToolResult::error(vec![ContentBlock::text("the job failed")]))
         }),
         "protocol_error_job" => start_task(request, |_| async {
-            Err(TaskEnd::Failed(ErrorData::internal_error("the job broke", None)))
+            Err(TaskError::Failed(ErrorData::internal_error("the job broke", None)))
         }),
         "confirm_delete" => {
             let file = word("filename");
@@ -50,7 +50,7 @@ pub(crate) async fn call(
 /// Starts work as a task, or fails if the client does not support tasks.
 fn start_task<F>(request: &Request, work: impl FnOnce(TaskWork) -> F) -> Result<CallToolResponse, ErrorData>
 where
-    F: Future<Output = Result<CallToolResult, TaskEnd>> + Send + 'static,
+    F: Future<Output = Result<CallToolResult, TaskError>> + Send + 'static,
 {
     let Some(tasks) = request.tasks() else {
         let needed = ClientCapabilities::builder().enable_tasks().build();
@@ -60,24 +60,24 @@ where
     Ok(CreateTaskResult::new(task).into())
 }
 
-async fn compute(work: TaskWork, seconds: f64, label: String) -> Result<CallToolResult, TaskEnd> {
+async fn compute(work: TaskWork, seconds: f64, label: String) -> Result<CallToolResult, TaskError> {
     let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     tokio::select! {
-        () = work.cancelled().cancelled() => Err(TaskEnd::Cancelled),
+        () = work.cancelled().cancelled() => Err(TaskError::Cancelled),
         () = tokio::time::sleep(wait) => Ok(text(format!("computed {label} for {seconds} s"))),
     }
 }
 
-async fn confirm(work: TaskWork, file: String) -> Result<CallToolResult, TaskEnd> {
+async fn confirm(work: TaskWork, file: String) -> Result<CallToolResult, TaskError> {
     let form =
         elicitation(&format!("Delete {file}?"), json!({ "confirm": { "type": "boolean" } }), &["confirm"]);
-    let answer = work.ask("confirm", input(form).map_err(TaskEnd::Failed)?).await?;
+    let answer = work.ask("confirm", input(form).map_err(TaskError::Failed)?).await?;
     Ok(text(format!("{file}: {answer}")))
 }
 
-async fn both(work: TaskWork) -> Result<CallToolResult, TaskEnd> {
-    let first = input(ask("What is your name?", "name")).map_err(TaskEnd::Failed)?;
-    let second = input(ask("How old are you?", "age")).map_err(TaskEnd::Failed)?;
+async fn both(work: TaskWork) -> Result<CallToolResult, TaskError> {
+    let first = input(ask("What is your name?", "name")).map_err(TaskError::Failed)?;
+    let second = input(ask("How old are you?", "age")).map_err(TaskError::Failed)?;
     let (first, second) = tokio::try_join!(work.ask("first", first), work.ask("second", second))?;
     Ok(text(format!("{first} and {second}")))
 }

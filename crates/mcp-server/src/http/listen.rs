@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Access, AccessError, ClientToken, Limits, Token};
 use crate::server::Server;
-use crate::signals::terminated;
+use crate::signals::shutdown_signal;
 
 /// Address to listen on, and access options.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Server {
         let (listener, address) =
             bound.map_err(|source| ListenError::Bind { address: listen.address.clone(), source })?;
         let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
-        let terminated = terminated();
+        let terminated = shutdown_signal();
         announce(address);
         let closing = CancellationToken::new();
         let serving = self.serve_http(listener, access, Limits::default(), closing.clone());

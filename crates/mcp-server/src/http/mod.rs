@@ -4,16 +4,16 @@
 //! sessions, bodies, and streams are all bounded, so that no client can lock out the others.
 
 mod bodies;
+mod client_stream;
 mod cors;
-mod early;
-mod front;
+mod deferred;
+mod frontend;
 mod guard;
 mod listen;
 mod replay;
 mod session;
 mod sessions;
 mod token;
-mod watched;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::layer::{Layer, Service};
+use crate::protocol::{Protocol, Service};
 use bodies::Bodies;
-use front::Front;
+use frontend::Frontend;
 pub use guard::{Access, AccessError, Token};
 pub use listen::{Listen, ListenError};
 use sessions::Sessions;
@@ -67,7 +67,7 @@ impl Default for Limits {
 }
 
 /// Delay after which the response to a slow call is started before its result is available.
-const EARLY: Duration = Duration::from_millis(500);
+const DEFER_DELAY: Duration = Duration::from_millis(500);
 /// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time allowed for open connections to close on shutdown.
@@ -78,7 +78,7 @@ const OTHER_FILES: u64 = 128;
 /// Serves the protocol until `closing` is cancelled. Then waits for `last_work`, which should stop active runs, and for
 /// the responses to be sent.
 pub async fn serve<S: Service>(
-    layer: Layer<S>,
+    layer: Protocol<S>,
     listener: TcpListener,
     access: Access,
     limits: Limits,
@@ -99,7 +99,7 @@ pub async fn serve<S: Service>(
     let title = layer.service().about().title;
     let mcp = StreamableHttpService::new(move || Ok(layer.connect()), Arc::clone(&sessions), config);
     let bodies = Bodies::new(limits.body, limits.bodies);
-    let router = Front { mcp, sessions, access, bodies, title }.router();
+    let router = Frontend { mcp, sessions, access, bodies, title }.router();
     let capacity = connections(limits.connections);
     let open = Arc::new(Semaphore::new(capacity));
     accept(&listener, &router, &open, limits.head, &closing).await;

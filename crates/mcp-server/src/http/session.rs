@@ -17,12 +17,12 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::replay::{Replay, StreamId};
-use super::watched::Watched;
-use crate::layer::{InFlight, batch};
+use super::client_stream::ClientStream;
+use super::replay::{ReplayBuffer, StreamId};
+use crate::protocol::{InFlight, batch};
 
 /// Maximum number of queued messages of a client: at least one full batch.
-const QUEUE_SIZE: usize = batch::MOST;
+const QUEUE_SIZE: usize = batch::MAX_MESSAGES;
 /// Time a client should wait before it reconnects to a broken stream.
 pub(super) const RETRY: Duration = Duration::from_secs(3);
 
@@ -34,7 +34,7 @@ pub(super) struct Session {
     /// Negotiated revision.
     pub(super) version: OnceLock<ProtocolVersion>,
     pub(super) closed: CancellationToken,
-    pub(super) replay: Replay,
+    pub(super) replay: ReplayBuffer,
     in_flight: InFlight,
     incoming: mpsc::Sender<ClientJsonRpcMessage>,
     handshake_response: Mutex<Option<oneshot::Receiver<ServerJsonRpcMessage>>>,
@@ -43,8 +43,8 @@ pub(super) struct Session {
     /// Number of open streams.
     pub(super) streams: AtomicUsize,
     /// Open connections to the session's own stream, by age. The newest one gets the messages.
-    pub(super) places: Mutex<BTreeSet<u64>>,
-    pub(super) next_place: AtomicU64,
+    pub(super) common_connections: Mutex<BTreeSet<u64>>,
+    pub(super) next_connection: AtomicU64,
     /// Number of the next event to deliver on the session's own stream.
     pub(super) delivered: AtomicU64,
     last_seen: Mutex<Instant>,
@@ -53,11 +53,11 @@ pub(super) struct Session {
 /// The session or stream no longer exists.
 #[derive(Debug, thiserror::Error)]
 #[error("the session or stream no longer exists")]
-pub(crate) struct Gone;
+pub(crate) struct SessionClosed;
 
 impl Session {
     /// Creates a session and the transport of its handler.
-    pub(super) fn new(id: SessionId, replay: Replay) -> (Arc<Self>, Wire) {
+    pub(super) fn new(id: SessionId, replay: ReplayBuffer) -> (Arc<Self>, SessionTransport) {
         let (incoming, outgoing) = mpsc::channel(QUEUE_SIZE);
         let (handshake, handshake_response) = oneshot::channel();
         let session = Arc::new(Self {
@@ -72,36 +72,39 @@ impl Session {
             handshake_response: Mutex::new(Some(handshake_response)),
             routes: Mutex::default(),
             streams: AtomicUsize::new(0),
-            places: Mutex::default(),
-            next_place: AtomicU64::new(0),
+            common_connections: Mutex::default(),
+            next_connection: AtomicU64::new(0),
             delivered: AtomicU64::new(1),
             last_seen: Mutex::new(Instant::now()),
         });
-        (Arc::clone(&session), Wire { session, incoming: outgoing, handshake: Some(handshake) })
+        (Arc::clone(&session), SessionTransport { session, incoming: outgoing, handshake: Some(handshake) })
     }
 
     /// Forwards the handshake and waits for the response.
     pub(super) async fn initialize(
         &self,
         message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, Gone> {
-        let handshake_response = lock(&self.handshake_response).take().ok_or(Gone)?;
-        self.incoming.send(message).await.map_err(|_| Gone)?;
-        handshake_response.await.map_err(|_| Gone)
+    ) -> Result<ServerJsonRpcMessage, SessionClosed> {
+        let handshake_response = lock(&self.handshake_response).take().ok_or(SessionClosed)?;
+        self.incoming.send(message).await.map_err(|_| SessionClosed)?;
+        handshake_response.await.map_err(|_| SessionClosed)
     }
 
     /// Accepts the messages of one body with requests, and returns the stream of the responses. A client that
     /// disconnects while the queue is full leaves no state behind.
-    pub(super) async fn take(self: Arc<Self>, messages: Vec<ClientJsonRpcMessage>) -> Result<Watched, Gone> {
+    pub(super) async fn take(
+        self: Arc<Self>,
+        messages: Vec<ClientJsonRpcMessage>,
+    ) -> Result<ClientStream, SessionClosed> {
         let session = Arc::clone(&self);
-        let mut room = session.incoming.reserve_many(messages.len()).await.map_err(|_| Gone)?;
+        let mut room = session.incoming.reserve_many(messages.len()).await.map_err(|_| SessionClosed)?;
         let requests = messages.iter().filter(|message| matches!(message, JsonRpcMessage::Request(_)));
         let stream = self.replay.open(&self.id, requests.count());
         if self.closed.is_cancelled() {
-            self.replay.forget(&self.id);
-            return Err(Gone);
+            self.replay.remove_session(&self.id);
+            return Err(SessionClosed);
         }
-        if self.primes() {
+        if self.sends_priming_event() {
             self.replay.add(stream, ServerSseMessage::retry(RETRY));
         }
         for message in messages {
@@ -111,7 +114,7 @@ impl Session {
                 room.send(message);
             }
         }
-        Ok(Watched::new(self, stream, 1))
+        Ok(ClientStream::new(self, stream, 1))
     }
 
     /// Records a message. Returns `true` if the handler should get it; a rejected request is answered on the stream.
@@ -137,8 +140,8 @@ impl Session {
     }
 
     /// Accepts a message without a response.
-    pub(super) async fn accept(&self, message: ClientJsonRpcMessage) -> Result<(), Gone> {
-        let room = self.incoming.reserve().await.map_err(|_| Gone)?;
+    pub(super) async fn accept(&self, message: ClientJsonRpcMessage) -> Result<(), SessionClosed> {
+        let room = self.incoming.reserve().await.map_err(|_| SessionClosed)?;
         if self.admits(&message, self.common) {
             room.send(message);
         }
@@ -154,7 +157,7 @@ impl Session {
     }
 
     /// Returns `true` if streams start with an event for resuming them, which clients of older revisions cannot handle.
-    pub(super) fn primes(&self) -> bool {
+    pub(super) fn sends_priming_event(&self) -> bool {
         self.version.get().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2025_11_25.as_str())
     }
 
@@ -199,14 +202,14 @@ impl Session {
 }
 
 /// Transport of a session's handler.
-pub(crate) struct Wire {
+pub(crate) struct SessionTransport {
     session: Arc<Session>,
     incoming: mpsc::Receiver<ClientJsonRpcMessage>,
     /// Receiver of the handshake response, which has no stream yet.
     handshake: Option<oneshot::Sender<ServerJsonRpcMessage>>,
 }
 
-impl Wire {
+impl SessionTransport {
     /// Sends a message that need not wait, or returns it with its stream.
     fn send_now(&mut self, item: ServerJsonRpcMessage) -> Option<(StreamId, ServerJsonRpcMessage)> {
         self.session.touch();
@@ -232,24 +235,24 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for SessionTransport {
     fn drop(&mut self) {
         self.session.closed.cancel();
     }
 }
 
-impl Transport<RoleServer> for Wire {
-    type Error = Gone;
+impl Transport<RoleServer> for SessionTransport {
+    type Error = SessionClosed;
 
     fn send(
         &mut self,
         item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), SessionClosed>> + Send + 'static {
         let queued = self.send_now(item);
         let replay = self.session.replay.clone();
         async move {
             if let Some((stream, item)) = queued {
-                replay.tell(stream, ServerSseMessage::from_message(item)).await;
+                replay.send(stream, ServerSseMessage::from_message(item)).await;
             }
             Ok(())
         }
@@ -259,7 +262,7 @@ impl Transport<RoleServer> for Wire {
         self.session.closed.run_until_cancelled(self.incoming.recv()).await.flatten()
     }
 
-    async fn close(&mut self) -> Result<(), Gone> {
+    async fn close(&mut self) -> Result<(), SessionClosed> {
         self.session.closed.cancel();
         Ok(())
     }
@@ -271,13 +274,13 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::replay::{Bounds, Replay};
-    use super::{ClientJsonRpcMessage, Gone, QUEUE_SIZE, Session, Wire};
+    use super::super::replay::{Bounds, ReplayBuffer};
+    use super::{ClientJsonRpcMessage, QUEUE_SIZE, Session, SessionClosed, SessionTransport};
     use std::sync::Arc;
     use std::task::{Context, Waker};
 
-    fn session() -> (Arc<Session>, Wire) {
-        Session::new(Arc::from("a"), Replay::new(Bounds::default()))
+    fn session() -> (Arc<Session>, SessionTransport) {
+        Session::new(Arc::from("a"), ReplayBuffer::new(Bounds::default()))
     }
 
     fn message(text: &str) -> ClientJsonRpcMessage {
@@ -297,7 +300,7 @@ mod tests {
     async fn undeliverable_request_leaves_no_state() {
         let (session, wire) = session();
         drop(wire);
-        assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(Gone)));
+        assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(SessionClosed)));
         assert_eq!((session.is_busy(), streams(&session)), (false, [true, false]));
     }
 
@@ -318,7 +321,7 @@ mod tests {
     async fn closed_session_rejects_requests() {
         let (session, _wire) = session();
         session.closed.cancel();
-        assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(Gone)));
+        assert!(matches!(Arc::clone(&session).take(vec![ping()]).await, Err(SessionClosed)));
         assert_eq!((session.is_busy(), streams(&session)), (false, [false, false]));
     }
 }

@@ -15,16 +15,16 @@ use rmcp::model::{
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
-use super::replay::{Bounds, Replay};
-use super::session::{Gone, Session, Wire};
-use super::watched::Watched;
+use super::client_stream::ClientStream;
+use super::replay::{Bounds, ReplayBuffer};
+use super::session::{Session, SessionClosed, SessionTransport};
 
 /// Interval between checks for expired sessions and events.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Sessions of one server.
 pub(crate) struct Sessions {
-    replay: Replay,
+    replay: ReplayBuffer,
     known: Mutex<HashMap<SessionId, Arc<Session>>>,
     max_sessions: usize,
     idle: Duration,
@@ -36,7 +36,12 @@ pub(super) struct Batch(pub(super) Arc<Vec<ClientJsonRpcMessage>>);
 
 impl Sessions {
     pub(super) fn new(max_sessions: usize, idle: Duration) -> Arc<Self> {
-        Arc::new(Self { replay: Replay::new(Bounds::default()), known: Mutex::default(), max_sessions, idle })
+        Arc::new(Self {
+            replay: ReplayBuffer::new(Bounds::default()),
+            known: Mutex::default(),
+            max_sessions,
+            idle,
+        })
     }
 
     /// Makes room for another session, evicting an idle one if needed. Returns `false` if all are busy.
@@ -63,8 +68,8 @@ impl Sessions {
         self.known().get(id)?.version.get().cloned()
     }
 
-    fn session(&self, id: &SessionId) -> Result<Arc<Session>, Gone> {
-        let session = self.known().get(id).cloned().ok_or(Gone)?;
+    fn session(&self, id: &SessionId) -> Result<Arc<Session>, SessionClosed> {
+        let session = self.known().get(id).cloned().ok_or(SessionClosed)?;
         session.touch();
         Ok(session)
     }
@@ -73,7 +78,7 @@ impl Sessions {
         if let Some(session) = self.known().remove(id) {
             session.closed.cancel();
         }
-        self.replay.forget(id);
+        self.replay.remove_session(id);
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
@@ -109,10 +114,10 @@ fn batch_messages(message: ClientJsonRpcMessage) -> Vec<ClientJsonRpcMessage> {
 }
 
 impl SessionManager for Sessions {
-    type Error = Gone;
-    type Transport = Wire;
+    type Error = SessionClosed;
+    type Transport = SessionTransport;
 
-    async fn create_session(&self) -> Result<(SessionId, Wire), Gone> {
+    async fn create_session(&self) -> Result<(SessionId, SessionTransport), SessionClosed> {
         let id: SessionId = uuid::Uuid::new_v4().to_string().into();
         let (session, wire) = Session::new(Arc::clone(&id), self.replay.clone());
         self.known().insert(Arc::clone(&id), session);
@@ -123,15 +128,15 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
         message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, Gone> {
+    ) -> Result<ServerJsonRpcMessage, SessionClosed> {
         self.session(id)?.initialize(message).await
     }
 
-    async fn has_session(&self, id: &SessionId) -> Result<bool, Gone> {
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionClosed> {
         Ok(self.known().contains_key(id))
     }
 
-    async fn close_session(&self, id: &SessionId) -> Result<(), Gone> {
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionClosed> {
         self.end(id);
         Ok(())
     }
@@ -140,33 +145,37 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
         message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Gone> {
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionClosed> {
         self.session(id)?.take(batch_messages(message)).await
     }
 
-    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Gone> {
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionClosed> {
         self.session(id)?.accept(message).await
     }
 
     async fn create_standalone_stream(
         &self,
         id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Gone> {
-        Ok(Watched::common(&self.session(id)?, None))
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionClosed> {
+        Ok(ClientStream::common(&self.session(id)?, None))
     }
 
     async fn resume(
         &self,
         id: &SessionId,
         last: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Gone> {
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionClosed> {
         let session = self.session(id)?;
-        let (stream, from) = self.replay.find(id, &last).ok_or(Gone)?;
+        let (stream, from) = self.replay.find(id, &last).ok_or(SessionClosed)?;
         let is_common = stream == session.common;
         Ok(if is_common {
-            Watched::common(&session, Some(from))
+            ClientStream::common(&session, Some(from))
         } else {
-            Watched::new(session, stream, from)
+            ClientStream::new(session, stream, from)
         })
     }
 }

@@ -1,13 +1,13 @@
 //! Skills extension: every skill with its frontmatter and files, and each file with its digest.
 
-use meerkat::skill::view;
+use meerkat::skills::view;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ExtensionCapabilities, JsonObject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{SkillViews, blocking, unknown_cursor};
-use crate::layer::Era;
+use crate::protocol::Era;
 
 /// Name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/skills";
@@ -38,7 +38,7 @@ impl SkillViews {
     }
 
     /// Handles a method of the extension. Returns `None` for other methods.
-    pub(crate) async fn extended(
+    pub(crate) async fn handle_method(
         &self,
         method: &str,
         params: Option<Value>,
@@ -114,6 +114,6 @@ fn decode<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, ErrorData>
         .map_err(|error| ErrorData::invalid_params(format!("invalid params: {error}"), None))
 }
 
-fn invalid(error: &meerkat::skill::Error) -> ErrorData {
+fn invalid(error: &meerkat::skills::Error) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_PARAMS, error.to_string(), None)
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat::ErrorKind;
-use meerkat::skill::view::{self, ResourceText};
-use meerkat::skill::{Catalogue, Effect, Error, Snapshot, Trust, Watch, WatchOptions};
+use meerkat::skills::view::{self, ResourceText};
+use meerkat::skills::{Catalog, Effect, Error, Snapshot, Trust, Watch, WatchOptions};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CompleteRequestParams, ContentBlock, GetPromptRequestParams, GetPromptResult, JsonObject,
@@ -23,8 +23,8 @@ use tokio::sync::watch;
 
 pub use serve::serve_skills;
 
-use crate::layer::{Notice, Notices};
-use crate::product::Log;
+use crate::protocol::{ChangeNotification, Notifier};
+use crate::realm::Log;
 
 /// Argument of a prompt.
 const ARGUMENTS: &str = "arguments";
@@ -58,7 +58,7 @@ pub(crate) fn templates() -> &'static [ResourceTemplate] {
 /// MCP views of a skill catalog. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SkillViews {
-    catalogue: Catalogue,
+    catalog: Catalog,
     rendered: Arc<Mutex<Arc<Rendered>>>,
     watch: Arc<OnceLock<Option<Watch>>>,
     log: Log,
@@ -74,39 +74,41 @@ struct Rendered {
 
 impl SkillViews {
     /// Creates the views. Changes are published to `notices`; `log` receives problems with skills.
-    pub(crate) fn new(catalogue: Catalogue, notices: Notices, log: Log) -> Self {
+    pub(crate) fn new(catalog: Catalog, notices: Notifier, log: Log) -> Self {
         let file_notices = notices.clone();
-        catalogue.on_file(move |skill, file| file_notices.publish(&Notice::Updated(view::uri(skill, file))));
+        catalog.on_file(move |skill, file| {
+            file_notices.publish(&ChangeNotification::Updated(view::uri(skill, file)))
+        });
         let problem_log = Arc::clone(&log);
-        catalogue.on_change(move |old, new| {
+        catalog.on_change(move |old, new| {
             log_problems(old, new, &problem_log);
             // No client has seen anything before the first scan.
             if old.generation() > 0 {
                 publish_changes(old, new, &notices);
             }
         });
-        Self { catalogue, rendered: Arc::default(), watch: Arc::default(), log }
+        Self { catalog, rendered: Arc::default(), watch: Arc::default(), log }
     }
 
     /// Returns the current skills. The first call starts watching for changes: before it, no client has seen any
     /// skills, and a server that is only started need not scan. The first scan runs on a blocking thread.
     pub(crate) async fn snapshot(&self) -> Arc<Snapshot> {
         self.watch.get_or_init(|| {
-            let watch = self.catalogue.watch(WatchOptions::default());
+            let watch = self.catalog.watch(WatchOptions::default());
             let failed = |error| (self.log)(&format!("warning: cannot watch skills for changes: {error}"));
             watch.map_err(failed).ok()
         });
-        self.catalogue.load().await
+        self.catalog.load().await
     }
 
     /// Subscribes to snapshots, without a scan.
     pub(crate) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.catalogue.subscribe()
+        self.catalog.subscribe()
     }
 
     /// Returns the lists of the latest snapshot; they are empty before the first scan.
     fn rendered(&self) -> Arc<Rendered> {
-        let snapshot = self.catalogue.latest();
+        let snapshot = self.catalog.latest();
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         if rendered.generation != snapshot.generation() {
             *rendered = Arc::new(render(&snapshot));
@@ -149,7 +151,7 @@ impl SkillViews {
             return None;
         }
         let next = Some(first.saturating_add(PAGE_SIZE)).filter(|next| *next < count);
-        let resource = |skill: &Arc<meerkat::skill::Skill>| {
+        let resource = |skill: &Arc<meerkat::skills::Skill>| {
             let mut meta = JsonObject::new();
             meta.insert(DIGEST.to_owned(), json!(skill.digest));
             if skill.trust == Trust::Untrusted {
@@ -284,23 +286,23 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Notifies clients of the differences between two snapshots.
-fn publish_changes(old: &Snapshot, new: &Snapshot, notices: &Notices) {
+fn publish_changes(old: &Snapshot, new: &Snapshot, notices: &Notifier) {
     let (before, after) = (render(old), render(new));
     if before.tool != after.tool {
-        notices.publish(&Notice::Tools);
+        notices.publish(&ChangeNotification::Tools);
     }
     if before.prompts != after.prompts {
-        notices.publish(&Notice::Prompts);
+        notices.publish(&ChangeNotification::Prompts);
     }
     let listed = |snapshot: &Snapshot| -> Vec<_> { snapshot.active().map(Arc::clone).collect() };
     let (before, after) = (listed(old), listed(new));
     if before != after {
-        notices.publish(&Notice::Resources);
+        notices.publish(&ChangeNotification::Resources);
     }
     for skill in before {
         let same = new.by_name(&skill.name).is_ok_and(|now| now.digest == skill.digest);
         if !same {
-            notices.publish(&Notice::Updated(view::uri(&skill, "SKILL.md")));
+            notices.publish(&ChangeNotification::Updated(view::uri(&skill, "SKILL.md")));
         }
     }
 }

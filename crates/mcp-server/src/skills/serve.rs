@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use meerkat::skill::Catalogue;
+use meerkat::skills::Catalog;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
@@ -13,8 +13,8 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::SkillViews;
-use crate::layer::{
-    About, Era, Extensions, Layer, Notices, Page, Prompts, Request, Resources, Service, Tools,
+use crate::protocol::{
+    Era, Extensions, Notifier, Page, Prompts, Protocol, Request, Resources, ServerInfo, Service, Tools,
 };
 use crate::server::over_stdio;
 use crate::stdio::Stdio;
@@ -31,19 +31,19 @@ struct SkillServer {
 /// Serves the skills of a catalog to one client until it closes its side, and publishes their changes. `log` receives
 /// problems with skills from this call on; the client is served while the returned future is polled.
 pub fn serve_skills(
-    catalogue: Catalogue,
+    catalog: Catalog,
     stdio: Stdio,
     log: impl Fn(&str) + Send + Sync + 'static,
 ) -> impl Future<Output = ()> {
-    let notices = Notices::default();
-    let views = SkillViews::new(catalogue, notices.clone(), Arc::new(log));
-    let layer = Layer::new(SkillServer { views }, notices);
+    let notices = Notifier::default();
+    let views = SkillViews::new(catalog, notices.clone(), Arc::new(log));
+    let layer = Protocol::new(SkillServer { views }, notices);
     async move { over_stdio(&layer, stdio, async || {}).await }
 }
 
 impl Service for SkillServer {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> ServerInfo {
+        ServerInfo {
             name: "rkat-skills",
             title: "Skills",
             version: env!("CARGO_PKG_VERSION"),
@@ -61,13 +61,13 @@ impl Extensions for SkillServer {
         SkillViews::extensions()
     }
 
-    async fn extended(
+    async fn call_extension(
         &self,
         method: &str,
         params: Option<Value>,
         era: Era,
     ) -> Option<Result<Value, ErrorData>> {
-        self.views.extended(method, params, era).await
+        self.views.handle_method(method, params, era).await
     }
 }
 
@@ -80,11 +80,11 @@ impl Tools for SkillServer {
         Ok(self.views.call(call.arguments).await.into())
     }
 
-    async fn forgotten_task(&self, _: &str) -> Option<DetailedTask> {
+    async fn restore_task(&self, _: &str) -> Option<DetailedTask> {
         None
     }
 
-    async fn stop_forgotten_task(&self, _: &str) -> bool {
+    async fn cancel_unknown_task(&self, _: &str) -> bool {
         false
     }
 }

@@ -8,18 +8,18 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lifetime::FAREWELL;
+use crate::lifetime::DRAIN_TIMEOUT;
 
 /// State of the client's side of the connection.
 #[derive(Clone, Default)]
-pub(crate) struct End {
+pub(crate) struct InputEnd {
     closed: CancellationToken,
     hung_up: CancellationToken,
     /// Time until which its requests are still answered.
     deadline: Arc<OnceLock<Instant>>,
 }
 
-impl End {
+impl InputEnd {
     /// Records that there are no more lines.
     pub(super) fn close(&self) {
         self.deadline();
@@ -38,11 +38,11 @@ impl End {
 
     /// Returns the time until which requests are still answered; the first call sets it.
     pub(crate) fn deadline(&self) -> Instant {
-        *self.deadline.get_or_init(|| Instant::now() + FAREWELL)
+        *self.deadline.get_or_init(|| Instant::now() + DRAIN_TIMEOUT)
     }
 
     /// Waits until no more input is read.
-    pub(crate) async fn over(&self) {
+    pub(crate) async fn wait_closed(&self) {
         tokio::select! {
             () = self.closed.cancelled() => {}
             () = self.abandoned() => {}

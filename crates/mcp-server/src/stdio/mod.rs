@@ -3,8 +3,8 @@
 //! The SDK's own transport ignores lines it cannot parse; this one answers them with an error. While such an answer
 //! cannot be written, no more input is read, so a client that does not read cannot make the queues grow.
 
+mod collector;
 mod end;
-mod gather;
 mod lines;
 
 use std::collections::{HashSet, VecDeque};
@@ -20,10 +20,10 @@ use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::layer::{InFlight, batch};
-use crate::lifetime::LAST_COMMITS;
-pub(crate) use end::End;
-use gather::{Gather, Gathered};
+use crate::lifetime::COMMIT_TIMEOUT;
+use crate::protocol::{InFlight, batch};
+use collector::{BatchCollector, Gathered};
+pub(crate) use end::InputEnd;
 use lines::{Line, MAX_LINE};
 
 /// Maximum number of queued messages in each direction.
@@ -38,10 +38,10 @@ pub struct Stdio {
     /// Replies of the transport itself that are not yet written. No input is read in the meantime.
     replies: VecDeque<Vec<u8>>,
     in_flight: InFlight,
-    gather: Gather,
+    gather: BatchCollector,
     /// Most recently negotiated revision.
     version: Arc<Mutex<Option<ProtocolVersion>>>,
-    end: End,
+    end: InputEnd,
     opened: bool,
     written: Option<oneshot::Receiver<()>>,
 }
@@ -68,9 +68,9 @@ impl Stdio {
             accepted: VecDeque::new(),
             replies: VecDeque::new(),
             in_flight: InFlight::default(),
-            gather: Gather::default(),
+            gather: BatchCollector::default(),
             version: Arc::default(),
-            end: End::default(),
+            end: InputEnd::default(),
             opened: false,
             written: Some(written),
         }
@@ -81,7 +81,7 @@ impl Stdio {
     ///
     /// # Errors
     /// Returns an error if stdout cannot be redirected.
-    pub fn of_process() -> std::io::Result<Self> {
+    pub fn from_process() -> std::io::Result<Self> {
         #[cfg(unix)]
         {
             let output = rustix::io::dup(std::io::stdout())?;
@@ -95,7 +95,7 @@ impl Stdio {
     }
 
     /// Returns the state of the client's side.
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn end(&self) -> InputEnd {
         self.end.clone()
     }
 
@@ -243,7 +243,7 @@ impl Transport<RoleServer> for Stdio {
             }
             if self.end.is_closed() {
                 // The service ends with the input, but requests in flight should still be answered.
-                let ending = self.end.deadline() + LAST_COMMITS;
+                let ending = self.end.deadline() + COMMIT_TIMEOUT;
                 let _ = tokio::time::timeout_at(ending, self.in_flight.wait()).await;
                 return None;
             }

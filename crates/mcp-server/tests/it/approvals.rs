@@ -1,10 +1,12 @@
 //! Calls that need the user's approval, through every kind of client.
 
-use meerkat::{Clock as _, ConfigChange, Origin, Realm, RealmOptions, Runtime, RuntimeOptions, SystemClock};
+use meerkat::{
+    Clock as _, ConfigChange, Realm, RealmOptions, RealmOrigin, Runtime, RuntimeOptions, SystemClock,
+};
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::{Place, eventually, hello, id_of};
+use crate::support::{TestEnv, eventually, hello, id_of};
 use crate::web::{Web, modern, payload};
 
 /// Arguments of a run with a single tool call, under a policy that requires approval for all calls.
@@ -13,7 +15,7 @@ fn run_arguments() -> Value {
 }
 
 /// Starts a server with a client that can show its user a form.
-fn form_client(env: &Place) -> McpClient {
+fn form_client(env: &TestEnv) -> McpClient {
     let mut client = env.silent_server();
     let mut params = hello("2025-11-25");
     params["capabilities"] = json!({ "elicitation": {} });
@@ -47,11 +49,11 @@ fn reply(client: &mut McpClient, id: u64) -> Value {
 }
 
 /// Changes the config as the owner of the realm.
-fn configure(env: &Place, patch: Value) {
+fn configure(env: &TestEnv, patch: Value) {
     let realm = Realm::open(RealmOptions {
         state_root: env.state(),
         realm: "test".parse().expect("a name"),
-        origin: Origin::Explicit,
+        origin: RealmOrigin::Explicit,
         workspace: None,
         backend_hint: None,
         instance: None,
@@ -75,7 +77,7 @@ fn call_result(client: &mut McpClient, session: &str) -> String {
 
 #[test]
 fn form_client_asks_user_and_run_resumes() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = form_client(&env);
     let cases = [
         (json!({ "action": "accept", "content": { "approve": true } }), 1, "iso8601"),
@@ -99,7 +101,7 @@ fn form_client_asks_user_and_run_resumes() {
 
 #[test]
 fn pending_approval_can_be_answered_after_restart() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let waiting = client.expect_tool("meerkat_run", run_arguments());
     assert_eq!((&waiting["status"], waiting.get("turns")), (&json!("pending_approval"), None));
@@ -119,7 +121,7 @@ fn pending_approval_can_be_answered_after_restart() {
 
 #[test]
 fn rejected_question_is_returned_as_reply() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = form_client(&env);
     let call = client.begin_tool("meerkat_run", run_arguments());
     let elicitation = question(&mut client);
@@ -130,7 +132,7 @@ fn rejected_question_is_returned_as_reply() {
 
 #[test]
 fn unanswered_question_is_a_denial() {
-    let env = Place::new();
+    let env = TestEnv::new();
     configure(&env, json!({ "approvals": { "timeout": "200ms" } }));
     let mut client = form_client(&env);
     let call = client.begin_tool("meerkat_run", run_arguments());
@@ -142,7 +144,7 @@ fn unanswered_question_is_a_denial() {
 
 #[test]
 fn modern_client_is_asked_in_rounds() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let mut ask = |extra: &Value| {
         let mut params = json!({ "name": "meerkat_run", "arguments": run_arguments() });
@@ -170,7 +172,7 @@ fn modern_client_is_asked_in_rounds() {
 
 #[test]
 fn task_waits_for_approval_from_client() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let mut ask = |method: &str, params: Value| {
         let capabilities =
@@ -199,7 +201,7 @@ fn task_waits_for_approval_from_client() {
 
 #[test]
 fn client_without_a_token_is_not_asked() {
-    let env = Place::new();
+    let env = TestEnv::new();
     configure(&env, json!({ "tools": { "builtins_enabled": true } }));
     let web = Web::start_with(&env, &["--no-token"]);
     let run = json!({ "name": "meerkat_run", "arguments": run_arguments() });

@@ -5,7 +5,8 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Place, UNKNOWN_SESSION, assert_answers, id_of, long_run, new_session, said, talk, text_of,
+    TestEnv, UNKNOWN_SESSION, assert_answers, expected_messages, id_of, long_run, new_session, read_messages,
+    text_of,
 };
 
 /// Asserts that a tool call fails with this code and a message that contains these words.
@@ -23,7 +24,7 @@ fn assert_rejected(client: &mut McpClient, name: &str, arguments: &Value, code: 
 
 #[test]
 fn every_tool_reports_an_unknown_session() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for tool in ["meerkat_resume", "meerkat_read", "meerkat_history", "meerkat_interrupt", "meerkat_archive"]
     {
@@ -35,7 +36,7 @@ fn every_tool_reports_an_unknown_session() {
 
 #[test]
 fn every_tool_rejects_malformed_session_ids() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let long = "0".repeat(10_000);
@@ -53,7 +54,7 @@ fn every_tool_rejects_malformed_session_ids() {
 
 #[test]
 fn empty_prompt_is_rejected_without_side_effects() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for prompt in ["", " ", "\n\t "] {
         assert_rejected(
@@ -73,12 +74,15 @@ fn empty_prompt_is_rejected_without_side_effects() {
     ] {
         assert_rejected(&mut client, "meerkat_resume", &arguments, "INVALID_PARAMS", &["`prompt`"]);
     }
-    assert_eq!(talk(&mut client, &session), said(&[("user", "say hi"), ("assistant", "hi")]));
+    assert_eq!(
+        read_messages(&mut client, &session),
+        expected_messages(&[("user", "say hi"), ("assistant", "hi")])
+    );
 }
 
 #[test]
 fn results_for_unknown_calls_are_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let tool = json!({ "name": "f", "description": "d", "input_schema": { "type": "object" } });
     let prompt = "call f {\"n\": 1}\ncall f {\"n\": 2}\nthen\nsay done";
@@ -86,7 +90,7 @@ fn results_for_unknown_calls_are_rejected() {
     let session = id_of(&pending);
     let calls = &pending["pending_tool_calls"];
     let [one, two] = [0, 1].map(|n: usize| calls[n]["tool_use_id"].as_str().expect("an id"));
-    let before = talk(&mut client, &session);
+    let before = read_messages(&mut client, &session);
     let results = |ids: &[&str]| {
         let results: Vec<_> = ids.iter().map(|id| json!({ "tool_use_id": id, "content": "x" })).collect();
         json!({ "session_id": session, "prompt": "", "tool_results": results })
@@ -100,7 +104,7 @@ fn results_for_unknown_calls_are_rejected() {
     ] {
         assert_rejected(&mut client, "meerkat_resume", &results(&ids), "INVALID_PARAMS", &words);
     }
-    assert_eq!(talk(&mut client, &session), before, "a rejected result changed the session");
+    assert_eq!(read_messages(&mut client, &session), before, "a rejected result changed the session");
     assert_eq!(text_of(&client.expect_tool("meerkat_resume", results(&[one, two]))), "done");
     let finished = ["none is pending"];
     assert_rejected(&mut client, "meerkat_resume", &results(&[one]), "INVALID_PARAMS", &finished);
@@ -112,7 +116,7 @@ fn results_for_unknown_calls_are_rejected() {
 
 #[test]
 fn invalid_tool_names_are_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let tool = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" } });
     let long = "x".repeat(65);
@@ -126,7 +130,7 @@ fn invalid_tool_names_are_rejected() {
 
 #[test]
 fn invalid_output_schema_is_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for schema in
         [json!({ "type": 3 }), json!({ "type": "objekt" }), json!({ "schema": 5, "format": "meerkat_v1" })]
@@ -139,7 +143,7 @@ fn invalid_output_schema_is_rejected() {
 
 #[test]
 fn ten_megabyte_prompt_is_served() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let prompt = format!("say ok\n{}", "0123456789abcde\n".repeat(10 * 1024 * 1024 / 16));
     let payload = client.expect_tool("meerkat_run", json!({ "prompt": prompt }));
@@ -161,7 +165,7 @@ fn ten_megabyte_prompt_is_served() {
 
 #[test]
 fn oversized_line_is_rejected_and_next_one_read() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let line = vec![b'x'; 33 * 1024 * 1024];
     client.send_raw(&line);
@@ -172,7 +176,7 @@ fn oversized_line_is_rejected_and_next_one_read() {
 
 #[test]
 fn invalid_lines_are_answered_with_errors() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
     let batch = format!("[{ping},{ping}]");
@@ -207,7 +211,7 @@ fn invalid_lines_are_answered_with_errors() {
 
 #[test]
 fn invalid_lines_do_not_break_the_handshake() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     client.send_raw(b"garbage\n[]\n");
     assert_error(&mut client, &Value::Null, -32700, "not JSON");
@@ -221,7 +225,7 @@ fn invalid_lines_do_not_break_the_handshake() {
 
 #[test]
 fn in_flight_id_cannot_be_reused() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.send(&json!({ "jsonrpc": "2.0", "id": request, "method": "ping" }));
@@ -242,7 +246,7 @@ fn in_flight_id_cannot_be_reused() {
 
 #[test]
 fn id_is_reusable_after_its_response() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for _ in 0..500 {
         client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }));
@@ -252,7 +256,7 @@ fn id_is_reusable_after_its_response() {
 
 #[test]
 fn ids_may_be_strings() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for id in [json!("a"), json!(""), json!("01890000-0000"), json!(0)] {
         client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));

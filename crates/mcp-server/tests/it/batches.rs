@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, hello, running_session, text_of, until_idle};
+use crate::support::{LONG, TestEnv, hello, running_session, text_of, until_idle};
 use crate::web::{Web, call, payload};
 
 const VERSION: &str = "2025-03-26";
@@ -24,7 +24,7 @@ fn ids(answers: &[Value]) -> Vec<u64> {
 
 #[test]
 fn stdio_batch_gets_one_response() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     client.request("initialize", hello(VERSION));
     client.notify("notifications/initialized", json!({}));
@@ -62,7 +62,7 @@ fn next_batch(client: &mut meerkat_testkit::McpClient) -> Vec<Value> {
 
 #[test]
 fn stdio_rejects_invalid_batches_atomically() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let assert_rejected = |client: &mut meerkat_testkit::McpClient, batch: Value, reason: &str| {
         client.send(&batch);
@@ -82,7 +82,7 @@ fn stdio_rejects_invalid_batches_atomically() {
 
 #[test]
 fn http_batch_responses_share_one_stream() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session_as(VERSION);
     let headers = [("mcp-session-id", session.as_str())];
@@ -105,7 +105,7 @@ fn http_batch_responses_share_one_stream() {
 
 #[test]
 fn http_rejects_invalid_batches_atomically() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let (old, new) = (web.session_as(VERSION), web.session());
     let rejection = |session: &str, batch: &Value| web.post(&[("mcp-session-id", session)], batch).error();

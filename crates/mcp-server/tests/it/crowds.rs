@@ -7,8 +7,8 @@ use meerkat_mcp_server::http::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::guarded::{Serving, assert_serves};
-use crate::support::{LONG, Place, eventually};
+use crate::http_access::{Serving, assert_serves};
+use crate::support::{LONG, TestEnv, eventually};
 use crate::web::{Web, call, legacy};
 
 /// Number of idle connections that the server must handle.
@@ -21,7 +21,7 @@ fn idle_connections_do_not_lock_out_clients() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     let count = maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES).min(CONNECTIONS);
-    let env = Place::new();
+    let env = TestEnv::new();
     // The server starts with a low file limit, as on many systems, and must raise it.
     let server = env.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
     let arguments = server.get_args().map(|argument| format!("'{}'", argument.to_str().unwrap()));
@@ -33,7 +33,7 @@ fn idle_connections_do_not_lock_out_clients() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).stdin(Stdio::null());
     shell.envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    shell.stderr(std::fs::File::options().append(true).create(true).open(env.beside("stderr")).unwrap());
+    shell.stderr(std::fs::File::options().append(true).create(true).open(env.path("stderr")).unwrap());
     let web = Web::spawn(&env, &mut shell);
     let mut idle: Vec<_> = (0..count).map(|_| web.connect()).collect();
     // Some have started to send a request.

@@ -7,7 +7,7 @@ use std::process::Command;
 use meerkat_testkit::{McpClient, SmallDisk, checkpoint};
 use serde_json::json;
 
-use crate::support::{Place, assert_answers, new_session, said, talk, text_of};
+use crate::support::{TestEnv, assert_answers, expected_messages, new_session, read_messages, text_of};
 
 /// Asserts that every tool that needs the realm fails with the store's error code and the path.
 fn assert_store_fails(client: &mut McpClient, path: &Path) {
@@ -31,7 +31,7 @@ fn assert_store_fails(client: &mut McpClient, path: &Path) {
 
 #[test]
 fn damaged_database_is_rejected_and_unchanged() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     new_session(&mut client, "say hi");
     assert!(client.close().success());
@@ -60,7 +60,7 @@ fn damaged_database_is_rejected_and_unchanged() {
 
 #[test]
 fn unreadable_session_is_missing_from_lists() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let bad = client.expect_tool("meerkat_run", json!({ "prompt": "say a", "system_prompt": "spoil-me" }));
     let good = new_session(&mut client, "say b");
@@ -91,7 +91,7 @@ fn unreadable_session_is_missing_from_lists() {
 
 #[test]
 fn damaged_manifest_is_rejected_and_unchanged() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     new_session(&mut client, "say hi");
     assert!(client.close().success());
@@ -105,8 +105,8 @@ fn damaged_manifest_is_rejected_and_unchanged() {
 
 #[test]
 fn impossible_state_root_fails_the_call() {
-    let env = Place::new();
-    let file = env.beside("file");
+    let env = TestEnv::new();
+    let file = env.path("file");
     fs::write(&file, "x").unwrap();
     for root in [file.join("below"), PathBuf::from("/proc/no-such-place")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rkat-mcp"));
@@ -120,7 +120,7 @@ fn impossible_state_root_fails_the_call() {
 
 #[test]
 fn file_at_realm_path_fails_the_call() {
-    let env = Place::new();
+    let env = TestEnv::new();
     fs::create_dir(env.state()).unwrap();
     fs::write(env.state().join("test"), "x").unwrap();
     assert_store_fails(&mut env.server(), &env.state().join("test"));
@@ -129,7 +129,7 @@ fn file_at_realm_path_fails_the_call() {
 
 #[test]
 fn full_disk_fails_runs_without_data_loss() {
-    let env = Place::new();
+    let env = TestEnv::new();
     fs::create_dir(env.state()).unwrap();
     let Some(disk) = SmallDisk::mount(&env.state()) else {
         println!("skipped: cannot mount a small disk (needs root)");
@@ -153,8 +153,12 @@ fn full_disk_fails_runs_without_data_loss() {
     let resume = json!({ "session_id": session, "prompt": big });
     assert_eq!(client.expect_error("meerkat_resume", resume), "SESSION_STORE_ERROR");
     assert_answers(&mut client);
-    let before = said(&[("user", "say before"), ("assistant", "before")]);
-    assert_eq!(talk(&mut client, &session), before, "committed messages are readable on a full disk");
+    let before = expected_messages(&[("user", "say before"), ("assistant", "before")]);
+    assert_eq!(
+        read_messages(&mut client, &session),
+        before,
+        "committed messages are readable on a full disk"
+    );
     let listed = client.expect_tool("meerkat_sessions", json!({}));
     assert_eq!(
         listed["sessions"].as_array().map(Vec::len),
@@ -162,7 +166,11 @@ fn full_disk_fails_runs_without_data_loss() {
         "a rejected run left a session: {listed}"
     );
     let mut late = env.server();
-    assert_eq!(talk(&mut late, &session), before, "a server started on a full disk reads stored messages");
+    assert_eq!(
+        read_messages(&mut late, &session),
+        before,
+        "a server started on a full disk reads stored messages"
+    );
     assert_eq!(late.expect_error("meerkat_run", json!({ "prompt": "say hi" })), "SESSION_STORE_ERROR");
     let other = env.server_on("other").tool("meerkat_run", json!({ "prompt": "say hi" }));
     assert_eq!(other.payload["code"], "SESSION_STORE_ERROR", "a new realm on a full disk: {}", other.payload);
@@ -173,5 +181,5 @@ fn full_disk_fails_runs_without_data_loss() {
     assert_eq!(text_of(&late.expect_tool("meerkat_run", json!({ "prompt": "say late" }))), "late");
     assert_eq!(text_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say new" }))), "new");
     assert!(client.close().success());
-    assert_eq!(talk(&mut env.server(), &session)[..2], before);
+    assert_eq!(read_messages(&mut env.server(), &session)[..2], before);
 }

@@ -1,10 +1,10 @@
 //! Examples from the public pages, sent over the wire verbatim and answered as documented.
 
-use meerkat::{ConfigChange, Realm, RealmScope, Runtime, RuntimeOptions, Surroundings, Unnamed};
+use meerkat::{ConfigChange, DefaultRealm, Realm, RealmScope, Runtime, RuntimeOptions, SystemDirs};
 use meerkat_testkit::{McpClient, Server};
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestEnv;
 
 /// Session id in the examples; only this id is replaced before sending.
 const EXAMPLE_ID: &str = "01936f8a-7b2c-7000-8000-000000000001";
@@ -110,7 +110,7 @@ fn text_response(text: &str) -> (&'static str, String) {
 }
 
 /// Starts a server with the key from the page, whose provider returns these responses.
-fn server(env: &Place, answers: impl IntoIterator<Item = (&'static str, String)>) -> (McpClient, Server) {
+fn server(env: &TestEnv, answers: impl IntoIterator<Item = (&'static str, String)>) -> (McpClient, Server) {
     let provider = Server::new(answers);
     let address = provider.address().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -120,7 +120,7 @@ fn server(env: &Place, answers: impl IntoIterator<Item = (&'static str, String)>
             state_root: Some(env.state()),
             ..RealmScope::default()
         };
-        let options = scope.options(Unnamed::Isolated, &Surroundings::default(), "it").expect("a realm");
+        let options = scope.options(DefaultRealm::Isolated, &SystemDirs::default(), "it").expect("a realm");
         let realm = Realm::open(options).expect("the realm opens");
         let owner = Runtime::new(realm, RuntimeOptions::default());
         let Value::Object(patch) = json!({ "providers": { "anthropic": { "base_url": address } } }) else {
@@ -160,7 +160,7 @@ fn with_example_id(text: &str) -> (String, String) {
 
 #[test]
 fn minimal_run_and_resume_match_the_docs() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut client, provider) =
         server(&env, [text_response("Agent response here"), text_response("Agent response here")]);
     let (session, text) = with_example_id(&send(&mut client, 900, "meerkat_run", RUN_MINIMAL));
@@ -175,7 +175,7 @@ fn minimal_run_and_resume_match_the_docs() {
 #[test]
 fn full_run_of_either_page_matches_the_docs() {
     for [run, _] in PAGES {
-        let env = Place::new();
+        let env = TestEnv::new();
         let output = r#"{"bugs":["one"],"severity":"low"}"#;
         let (mut client, provider) =
             server(&env, [text_response("Agent response here"), text_response(output)]);
@@ -200,7 +200,7 @@ fn full_run_of_either_page_matches_the_docs() {
 #[test]
 fn pending_call_of_either_page_matches_the_docs() {
     for [run, resume] in PAGES {
-        let env = Place::new();
+        let env = TestEnv::new();
         let input = json!({ "path": "/tmp/data.txt" });
         let call = json!({ "type": "tool_use", "id": "tc_abc123", "name": "read_file", "input": input });
         let (mut client, _provider) = server(
@@ -220,7 +220,7 @@ fn pending_call_of_either_page_matches_the_docs() {
 
 #[test]
 fn config_examples_of_either_page_match_the_docs() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for turns in 1..=3 {
         let patch = json!({ "action": "patch", "patch": { "agent": { "max_turns": turns } } });
@@ -250,7 +250,7 @@ fn config_examples_of_either_page_match_the_docs() {
 
 #[test]
 fn catalog_and_capabilities_need_no_arguments() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let text = send(&mut client, 900, "meerkat_models_catalog", "{}");
     let head = r#"{"contract_version":"0.6.6","providers":[{"provider":"anthropic","default_model_id":"claude-opus-4-7","models":[{"id":"#;

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, eventually, id_of, text_of};
+use crate::support::{LONG, TestEnv, eventually, id_of, text_of};
 use crate::web::{MODERN, Web, call, legacy, modern, payload};
 
 #[test]
 fn root_page_describes_the_server() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let reply = web.send("GET", "/", &[], b"");
     assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/plain; charset=utf-8")));
@@ -16,7 +16,7 @@ fn root_page_describes_the_server() {
 
 #[test]
 fn root_page_does_not_name_the_version() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let reply = web.send("GET", "/", &[], b"");
     assert!(!format!("{reply:?}").contains(env!("CARGO_PKG_VERSION")), "{reply:?}");
@@ -24,7 +24,7 @@ fn root_page_does_not_name_the_version() {
 
 #[test]
 fn session_lasts_until_it_is_deleted() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let first = web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say hello" }));
@@ -38,7 +38,7 @@ fn session_lasts_until_it_is_deleted() {
 
 #[test]
 fn self_contained_request_needs_no_session() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
     let reply = web.modern("tools/call", run, json!({}));
@@ -53,7 +53,7 @@ fn self_contained_request_needs_no_session() {
 
 #[test]
 fn eras_and_transports_share_sessions() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let id = id_of(&web.tool(&session, 1, "meerkat_run", json!({ "prompt": "say one" })));
@@ -66,7 +66,7 @@ fn eras_and_transports_share_sessions() {
 
 #[test]
 fn slow_request_gets_headers_and_keep_alive_early() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": LONG } });
     let mut stream = web.open_modern("tools/call", run, json!({}));
@@ -76,7 +76,7 @@ fn slow_request_gets_headers_and_keep_alive_early() {
 
 #[test]
 fn closing_a_modern_stream_stops_the_run() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": LONG } });
     let stream = web.open_modern("tools/call", run, json!({}));
@@ -87,7 +87,7 @@ fn closing_a_modern_stream_stops_the_run() {
 
 #[test]
 fn closed_legacy_stream_can_be_resumed() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let mut stream =
@@ -115,7 +115,7 @@ fn closed_legacy_stream_can_be_resumed() {
 
 #[test]
 fn cancelled_request_stops_its_run() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let _stream = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
@@ -128,7 +128,7 @@ fn cancelled_request_stops_its_run() {
 
 #[test]
 fn in_flight_ids_are_tracked_per_session() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let (one, other) = (web.session(), web.session());
     let mut waiting = web.open_post(&legacy(&one), &call(7, "meerkat_run", json!({ "prompt": LONG })));
@@ -146,7 +146,7 @@ fn in_flight_ids_are_tracked_per_session() {
 
 #[test]
 fn progress_is_sent_on_its_request_stream() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let mut message = call(7, "meerkat_run", json!({ "prompt": "say hello" }));
@@ -171,7 +171,7 @@ fn progress_is_sent_on_its_request_stream() {
 
 #[test]
 fn changes_notify_every_client() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let (one, other) = (web.session(), web.session());
     let headers = |session: &'static str| [("accept", "text/event-stream"), ("mcp-session-id", session)];
@@ -203,7 +203,7 @@ fn changes_notify_every_client() {
 
 #[test]
 fn signal_stops_runs_and_answers_waiting_requests() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut web = Web::start(&env);
     let session = web.session();
     let mut waiting = web.open_post(&legacy(&session), &call(7, "meerkat_run", json!({ "prompt": LONG })));
@@ -252,7 +252,7 @@ fn until_idle(web: &Web, session: &str) {
 
 #[test]
 fn clients_that_support_tasks_get_tasks() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut web = Web::start(&env);
     let tasks = || json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let run = |prompt: &str| json!({ "name": "meerkat_run", "arguments": { "prompt": prompt } });
@@ -286,7 +286,7 @@ fn clients_that_support_tasks_get_tasks() {
 
 #[test]
 fn legacy_client_with_tasks_is_answered_directly() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let mut greeting = crate::support::hello("2025-11-25");
     greeting["capabilities"] = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
@@ -296,7 +296,7 @@ fn legacy_client_with_tasks_is_answered_directly() {
 
 #[test]
 fn client_without_tasks_is_answered_directly() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hello" } });
     let reply = web.modern("tools/call", run, json!({ "elicitation": {} }));

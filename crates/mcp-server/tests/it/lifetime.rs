@@ -8,7 +8,8 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::{
-    LONG, Place, UNKNOWN_SESSION, eventually, hello, long_run, new_session, said, talk, text_of,
+    LONG, TestEnv, UNKNOWN_SESSION, eventually, expected_messages, hello, long_run, new_session,
+    read_messages, text_of,
 };
 
 /// Time allowed for a server to exit: far less than its run would take, but enough on a busy machine.
@@ -18,7 +19,7 @@ const EXIT_TIMEOUT_WITH_RUN: Duration = Duration::from_secs(15);
 
 #[test]
 fn first_stderr_line_names_realm_and_backend() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = McpClient::spawn(&mut env.command(&["--realm", "team-alpha"]));
     client.close_input();
     assert!(client.wait().success());
@@ -30,7 +31,7 @@ fn first_stderr_line_names_realm_and_backend() {
 
 #[test]
 fn nothing_is_written_before_the_first_call() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     client.request("tools/list", json!({}));
     assert!(!env.state().exists(), "listing the tools created the realm");
@@ -40,7 +41,7 @@ fn nothing_is_written_before_the_first_call() {
 
 #[test]
 fn server_exits_when_input_ends() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let openings: [fn(&mut McpClient); 3] = [
         |_| {},
         |client| drop(client.request("initialize", hello("2025-11-25"))),
@@ -61,14 +62,14 @@ fn server_exits_when_input_ends() {
 
 #[test]
 fn in_flight_requests_are_answered_before_exit() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     // Open the store first: on a busy machine, opening it takes a part of the allowed time.
     new_session(&mut client, "say early");
     let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 300\nsay late" }));
     let pings: Vec<_> = (0..20).map(|_| client.begin("ping", json!({}))).collect();
     client.close_input();
-    let replies = client.rest();
+    let replies = client.read_to_end();
     assert!(client.wait().success());
     let reply = |id: u64| replies.iter().find(|reply| reply["id"] == id);
     let run = reply(slow).unwrap_or_else(|| panic!("the run was not answered: {replies:?}"));
@@ -80,7 +81,7 @@ fn in_flight_requests_are_answered_before_exit() {
 
 #[test]
 fn piped_requests_are_all_answered() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let request = |id: u64, method: &str, params: Value| {
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
@@ -95,7 +96,7 @@ fn piped_requests_are_all_answered() {
     ];
     client.send_raw(lines.concat().as_bytes());
     client.close_input();
-    let mut ids: Vec<_> = client.rest().iter().filter_map(|reply| reply["id"].as_u64()).collect();
+    let mut ids: Vec<_> = client.read_to_end().iter().filter_map(|reply| reply["id"].as_u64()).collect();
     ids.sort_unstable();
     assert_eq!(ids, [1, 2, 3]);
     assert!(client.wait().success());
@@ -103,21 +104,21 @@ fn piped_requests_are_all_answered() {
 
 #[test]
 fn last_request_without_newline_is_answered() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     client.send_raw(br#"{"jsonrpc":"2.0","id":77,"method":"ping"}"#);
     client.close_input();
-    assert_eq!(client.rest(), [json!({ "jsonrpc": "2.0", "id": 77, "result": {} })]);
+    assert_eq!(client.read_to_end(), [json!({ "jsonrpc": "2.0", "id": 77, "result": {} })]);
     assert!(client.wait().success());
 }
 
 #[test]
 fn incomplete_last_line_is_not_fatal() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     client.send_raw(br#"{"jsonrpc":"2.0","id":77,"meth"#);
     client.close_input();
-    let replies = client.rest();
+    let replies = client.read_to_end();
     let codes: Vec<_> = replies.iter().map(|reply| &reply["error"]["code"]).collect();
     assert_eq!(codes, [-32700], "{replies:?}");
     assert!(client.wait().success());
@@ -125,7 +126,7 @@ fn incomplete_last_line_is_not_fatal() {
 
 #[test]
 fn run_interrupted_by_end_of_input_can_resume() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (_, session) = long_run(&mut client);
     let (status, time) = stop(&mut client, McpClient::close_input);
@@ -136,7 +137,7 @@ fn run_interrupted_by_end_of_input_can_resume() {
 
 #[test]
 fn termination_signal_stops_the_server() {
-    let env = Place::new();
+    let env = TestEnv::new();
     for signal in ["TERM", "INT", "HUP"] {
         let mut client = env.server();
         client.expect_tool("meerkat_sessions", json!({}));
@@ -148,7 +149,7 @@ fn termination_signal_stops_the_server() {
 
 #[test]
 fn run_interrupted_by_signal_can_resume() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (_, session) = long_run(&mut client);
     let (status, time) = stop(&mut client, |client| send_signal("TERM", client));
@@ -159,7 +160,7 @@ fn run_interrupted_by_signal_can_resume() {
 
 #[test]
 fn session_of_killed_server_resumes_immediately() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (_, session) = long_run(&mut client);
     client.kill();
@@ -168,7 +169,7 @@ fn session_of_killed_server_resumes_immediately() {
 
 #[test]
 fn many_active_runs_stop_without_data_loss() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let prompts = 30;
     for _ in 0..prompts {
@@ -191,7 +192,7 @@ fn many_active_runs_stop_without_data_loss() {
 
 #[test]
 fn client_that_does_not_read_cannot_block_exit() {
-    let env = Place::new();
+    let env = TestEnv::new();
     // When the input ends, more output is pending than the pipe and the queues can hold.
     let list = json!({ "jsonrpc": "2.0", "method": "tools/list" });
     let lists: String = (0..200).map(|id| format!("{}\n", with_id(&list, id))).collect();
@@ -227,10 +228,10 @@ fn client_that_does_not_read_cannot_block_exit() {
 
 #[test]
 fn server_exits_with_its_parent() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let server = env.command(&["--realm", "test"]);
     // The shell exits, but another process keeps the server's input open.
-    let fifo = env.beside("fifo");
+    let fifo = env.path("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let holder = std::thread::spawn({
         let fifo = fifo.clone();
@@ -251,7 +252,7 @@ fn server_exits_with_its_parent() {
         .envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .current_dir(server.get_current_dir().unwrap())
         .stdout(Stdio::piped())
-        .stderr(std::fs::File::options().append(true).create(true).open(env.beside("stderr")).unwrap())
+        .stderr(std::fs::File::options().append(true).create(true).open(env.path("stderr")).unwrap())
         .spawn()
         .unwrap();
     let _input = holder.join().unwrap();
@@ -269,7 +270,7 @@ fn server_exits_with_its_parent() {
 
 #[test]
 fn invalid_arguments_are_rejected_at_startup() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let cases: [(&[&str], &str); 5] = [
         (&["--realm", "a/../b"], "a/../b"),
         (&["--realm", UNKNOWN_SESSION], UNKNOWN_SESSION),
@@ -315,9 +316,9 @@ fn send_signal(signal: &str, client: &mut McpClient) {
 const INTERRUPTED: [(&str, &str); 2] = [("user", LONG), ("assistant", "")];
 
 /// Reopens the realm and asserts that the long run has left these messages and that its session can be resumed.
-fn assert_resumes(env: &Place, session: &str, left: &[(&str, &str)]) {
+fn assert_resumes(env: &TestEnv, session: &str, left: &[(&str, &str)]) {
     let mut client = env.server();
-    assert_eq!(talk(&mut client, session), said(left), "messages of the stopped run");
+    assert_eq!(read_messages(&mut client, session), expected_messages(left), "messages of the stopped run");
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
     assert_eq!(text_of(&resumed), "back");
@@ -325,7 +326,7 @@ fn assert_resumes(env: &Place, session: &str, left: &[(&str, &str)]) {
 
 #[test]
 fn signal_right_after_startup_exits_cleanly() {
-    let env = Place::new();
+    let env = TestEnv::new();
     for signal in ["TERM", "INT", "HUP"].repeat(4) {
         let mut command = env.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");

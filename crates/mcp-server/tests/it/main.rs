@@ -13,13 +13,13 @@ mod damage;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
-mod guarded;
-#[cfg(test)]
 mod http;
 #[cfg(test)]
-mod leftovers;
+mod http_access;
 #[cfg(test)]
 mod lifetime;
+#[cfg(test)]
+mod orphans;
 #[cfg(test)]
 mod pages;
 #[cfg(test)]

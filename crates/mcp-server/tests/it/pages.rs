@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Place;
+use crate::support::TestEnv;
 use crate::web::{Reply, Web};
 
 const PAGE: &str = "https://app.example.com";
@@ -12,15 +12,15 @@ fn cors_headers(reply: &Reply) -> [Option<&str>; 3] {
     ["access-control-allow-origin", "access-control-expose-headers", "vary"].map(|name| reply.header(name))
 }
 
-fn web(env: &Place) -> Web {
-    let file = env.beside("token");
+fn web(env: &TestEnv) -> Web {
+    let file = env.path("token");
     std::fs::write(&file, "s3cret").unwrap();
     Web::start_with(env, &["--allow-origin", PAGE, "--token-file", file.to_str().unwrap()])
 }
 
 #[test]
 fn preflight_needs_no_token() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = web(&env);
     let preflight = [
         ("origin", PAGE),
@@ -48,7 +48,7 @@ fn preflight_needs_no_token() {
 
 #[test]
 fn allowed_page_can_read_responses_and_errors() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = web(&env);
     let token = ("authorization", "Bearer s3cret");
     let hello = crate::support::hello("2025-11-25");
@@ -73,7 +73,7 @@ fn allowed_page_can_read_responses_and_errors() {
 
 #[test]
 fn other_clients_get_no_cors_headers() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = web(&env);
     for origin in ["https://evil.example.com", "http://localhost:3000", "http://127.0.0.1"] {
         let preflight = [("origin", origin), ("access-control-request-method", "POST")];

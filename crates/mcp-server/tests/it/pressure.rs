@@ -5,14 +5,14 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, eventually, hello, id_of};
+use crate::support::{LONG, TestEnv, eventually, hello, id_of};
 
 /// Number of requests, more than may be in flight.
 const TOO_MANY: u64 = 1100;
 
 #[test]
 fn request_limit_does_not_block_cancellation() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let ids: Vec<_> =
         (0..TOO_MANY).map(|_| client.begin_tool("meerkat_run", json!({ "prompt": LONG }))).collect();
@@ -33,7 +33,7 @@ fn request_limit_does_not_block_cancellation() {
 
 #[test]
 fn client_that_does_not_read_loses_nothing() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut child = env
         .command(&["--realm", "test"])
         .stdin(Stdio::piped())
@@ -70,7 +70,7 @@ fn client_that_does_not_read_loses_nothing() {
 
 #[test]
 fn rejected_runs_create_no_sessions() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let run = client.expect_tool("meerkat_run", json!({ "prompt": "say hi" }));
     let duplicate = client.begin_tool("meerkat_run", json!({ "prompt": LONG }));

@@ -6,7 +6,9 @@ use std::thread;
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, eventually, id_of, long_run, new_session, said, talk, text_of};
+use crate::support::{
+    LONG, TestEnv, eventually, expected_messages, id_of, long_run, new_session, read_messages, text_of,
+};
 
 const SERVERS: usize = 16;
 const RUNS: usize = 20;
@@ -26,7 +28,7 @@ struct Done {
 
 #[test]
 fn concurrent_servers_lose_no_runs() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let shared = new_session(&mut env.server(), "say first");
     let done: Vec<Done> = thread::scope(|scope| {
         let work = |server: usize| {
@@ -52,9 +54,13 @@ fn concurrent_servers_lose_no_runs() {
     );
     for (session, word) in done.iter().flat_map(|done| &done.own) {
         let prompt = format!("say {word}");
-        assert_eq!(talk(&mut client, session), said(&[("user", &prompt), ("assistant", word)]), "{session}");
+        assert_eq!(
+            read_messages(&mut client, session),
+            expected_messages(&[("user", &prompt), ("assistant", word)]),
+            "{session}"
+        );
     }
-    let lines = talk(&mut client, &shared);
+    let lines = read_messages(&mut client, &shared);
     let mut accepted: BTreeMap<&str, usize> = BTreeMap::new();
     for pair in lines.chunks(2) {
         let prompt = pair[0].1.as_str();
@@ -107,7 +113,7 @@ fn work(client: &mut McpClient, server: usize, shared: &str) -> Done {
 
 #[test]
 fn session_active_elsewhere_is_busy_and_readable() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     for client in [&mut two, &mut one] {
@@ -115,7 +121,7 @@ fn session_active_elsewhere_is_busy_and_readable() {
         assert_eq!(client.expect_error("meerkat_resume", resume), "SESSION_BUSY");
         let read = client.expect_tool("meerkat_read", json!({ "session_id": session }));
         assert_eq!(read["state"]["is_active"], true, "{read}");
-        assert_eq!(talk(client, &session), said(&[("user", LONG)]));
+        assert_eq!(read_messages(client, &session), expected_messages(&[("user", LONG)]));
     }
     let other = new_session(&mut two, "say not in the way");
     assert_ne!(other, session);
@@ -123,13 +129,14 @@ fn session_active_elsewhere_is_busy_and_readable() {
     eventually("the session is free for another server", || {
         !two.tool("meerkat_resume", json!({ "session_id": session, "prompt": "say mine" })).is_error
     });
-    let expected = said(&[("user", LONG), ("assistant", ""), ("user", "say mine"), ("assistant", "mine")]);
-    assert_eq!(talk(&mut one, &session), expected);
+    let expected =
+        expected_messages(&[("user", LONG), ("assistant", ""), ("user", "say mine"), ("assistant", "mine")]);
+    assert_eq!(read_messages(&mut one, &session), expected);
 }
 
 #[test]
 fn server_interrupts_run_of_another() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     let interrupted = two.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
@@ -145,7 +152,7 @@ fn server_interrupts_run_of_another() {
 
 #[test]
 fn server_archives_active_session_of_another() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut one, mut two) = (env.server(), env.server());
     let (request, session) = long_run(&mut one);
     two.expect_tool("meerkat_archive", json!({ "session_id": session }));
@@ -156,7 +163,7 @@ fn server_archives_active_session_of_another() {
 
 #[test]
 fn concurrent_config_changes_are_all_counted() {
-    let env = Place::new();
+    let env = TestEnv::new();
     thread::scope(|scope| {
         for server in 0..8 {
             let env = &env;

@@ -5,7 +5,8 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Place, assert_answers, hello, id_of, long_run, new_session, said, talk, text_of, until_idle,
+    TestEnv, assert_answers, expected_messages, hello, id_of, long_run, new_session, read_messages, text_of,
+    until_idle,
 };
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -25,7 +26,7 @@ fn next_message(client: &mut McpClient) -> Value {
 
 #[test]
 fn supported_versions_are_echoed() {
-    let env = Place::new();
+    let env = TestEnv::new();
     for version in VERSIONS {
         let mut client = env.silent_server();
         let reply = client.request("initialize", hello(version));
@@ -40,7 +41,7 @@ fn supported_versions_are_echoed() {
 
 #[test]
 fn unknown_version_gets_a_supported_one() {
-    let env = Place::new();
+    let env = TestEnv::new();
     for version in ["2026-07-28", "2099-01-01", "1999-01-01", "newest", ""] {
         let mut client = env.silent_server();
         let reply = client.request("initialize", hello(version));
@@ -53,7 +54,7 @@ fn unknown_version_gets_a_supported_one() {
 
 #[test]
 fn ping_works_before_and_after_the_handshake() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     assert_eq!(client.request("ping", json!({}))["result"], json!({}));
     assert!(client.request("initialize", hello("2025-11-25"))["result"].is_object());
@@ -64,7 +65,7 @@ fn ping_works_before_and_after_the_handshake() {
 
 #[test]
 fn discovery_may_precede_the_handshake() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -83,7 +84,7 @@ fn discovery_may_precede_the_handshake() {
 
 #[test]
 fn newest_revision_needs_no_handshake() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -100,7 +101,7 @@ fn newest_revision_needs_no_handshake() {
 
 #[test]
 fn self_contained_requests_may_precede_handshake() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let first = crate::web::modern("tools/list", json!({}), json!({}));
     assert_eq!(client.request("tools/list", first["params"].clone())["result"]["resultType"], "complete");
@@ -114,7 +115,7 @@ fn self_contained_requests_may_precede_handshake() {
 
 #[test]
 fn unexpected_response_is_ignored() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     client.send(&json!({ "jsonrpc": "2.0", "id": 9, "result": {} }));
     client.send(&json!({ "jsonrpc": "2.0", "id": 9, "error": { "code": 1, "message": "no" } }));
@@ -126,7 +127,7 @@ fn unexpected_response_is_ignored() {
 #[test]
 fn old_revisions_can_run_and_resume() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        let env = Place::new();
+        let env = TestEnv::new();
         let mut client = env.silent_server();
         assert_eq!(client.request("initialize", hello(version))["result"]["protocolVersion"], version);
         client.notify("notifications/initialized", json!({}));
@@ -139,7 +140,7 @@ fn old_revisions_can_run_and_resume() {
 
 #[test]
 fn requested_progress_has_messages() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let prompt = "wait 300\nsay a b";
     let params =
@@ -166,7 +167,7 @@ fn requested_progress_has_messages() {
 
 #[test]
 fn log_level_filters_messages() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let streamed = || json!({ "prompt": "say hi", "stream": true });
     let logged = |client: &McpClient| {
@@ -183,7 +184,7 @@ fn log_level_filters_messages() {
 
 #[test]
 fn self_contained_request_sets_its_log_level() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let run = json!({ "name": "meerkat_run", "arguments": { "prompt": "say hi", "stream": true } });
     let mut request = crate::web::modern("tools/call", run, json!({}))["params"].clone();
@@ -197,7 +198,7 @@ fn self_contained_request_sets_its_log_level() {
 
 #[test]
 fn lists_have_cache_hints_if_supported() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     for (method, fresh) in [
         ("tools/list", 60_000),
@@ -218,7 +219,7 @@ fn lists_have_cache_hints_if_supported() {
 
 #[test]
 fn tools_are_listed_in_fixed_order() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let tools = tools(&mut env.server());
     let hints = |tool: &Value| {
         let annotations = &tool["annotations"];
@@ -261,7 +262,7 @@ fn tools_are_listed_in_fixed_order() {
 
 #[test]
 fn tool_list_never_changes() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut first = env.server();
     let listed = tools(&mut first);
     new_session(&mut first, "say hi");
@@ -271,7 +272,7 @@ fn tool_list_never_changes() {
 
 #[test]
 fn tool_schemas_are_portable() {
-    let env = Place::new();
+    let env = TestEnv::new();
     for tool in tools(&mut env.server()) {
         let name = text(&tool["name"]);
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -299,7 +300,7 @@ fn tool_schemas_are_portable() {
 
 #[test]
 fn replies_match_their_output_schemas() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let tools = tools(&mut client);
     let tool = json!({ "name": "f", "description": "d", "input_schema": { "type": "object" } });
@@ -343,7 +344,7 @@ fn replies_match_their_output_schemas() {
 
 #[test]
 fn unknown_methods_and_tools_have_distinct_errors() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let mut code = |method: &str, params: Value| {
         let reply = client.request(method, params);
@@ -363,7 +364,7 @@ fn unknown_methods_and_tools_have_distinct_errors() {
 
 #[test]
 fn quick_read_overtakes_slow_run() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let slow = client.begin_tool("meerkat_run", json!({ "prompt": "wait 1000\nsay slow" }));
@@ -375,7 +376,7 @@ fn quick_read_overtakes_slow_run() {
 
 #[test]
 fn cancelled_run_can_be_resumed() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.notify("notifications/cancelled", json!({ "requestId": request, "reason": "test" }));
@@ -383,16 +384,20 @@ fn cancelled_run_can_be_resumed() {
     let resumed =
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": "say back" }));
     assert_eq!(text_of(&resumed), "back");
-    let expected =
-        said(&[("user", "wait 60000"), ("assistant", ""), ("user", "say back"), ("assistant", "back")]);
-    assert_eq!(talk(&mut client, &session), expected);
+    let expected = expected_messages(&[
+        ("user", "wait 60000"),
+        ("assistant", ""),
+        ("user", "say back"),
+        ("assistant", "back"),
+    ]);
+    assert_eq!(read_messages(&mut client, &session), expected);
     // On exit, the server does not wait for a cancelled request either.
     assert!(client.close().success());
 }
 
 #[test]
 fn cancellation_of_unknown_request_is_ignored() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let ended = client.begin_tool("meerkat_run", json!({ "prompt": "say done" }));
     assert_eq!(text_of(&client.finish_tool(ended).payload), "done");
@@ -405,7 +410,7 @@ fn cancellation_of_unknown_request_is_ignored() {
 
 #[test]
 fn streamed_events_precede_the_reply() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let request = client.begin_tool("meerkat_run", json!({ "prompt": "say a b", "stream": true }));
     let mut events = Vec::new();
@@ -438,7 +443,7 @@ fn streamed_events_precede_the_reply() {
 
 #[test]
 fn help_is_never_streamed() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let arguments = json!({ "question": "How do I resume a session?", "stream": true, "verbose": true });
     let request = client.begin_tool("meerkat_help", arguments);
@@ -450,7 +455,7 @@ fn help_is_never_streamed() {
 
 #[test]
 fn errors_name_tools_instead_of_commands() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let reply = client.tool("meerkat_run", json!({ "prompt": "hi", "model": "no-such-model" }));
     let message = "cannot use model `no-such-model`: unknown model; see meerkat_models_catalog";
@@ -472,7 +477,7 @@ fn schemas_use_only_known_formats() {
             _ => {}
         }
     }
-    let env = Place::new();
+    let env = TestEnv::new();
     let tools = tools(&mut env.server());
     let mut found = Vec::new();
     for tool in &tools {
@@ -485,7 +490,7 @@ fn schemas_use_only_known_formats() {
 
 #[test]
 fn unstreamed_run_sends_no_events() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for arguments in
         [json!({ "prompt": "say hi" }), json!({ "prompt": "say hi", "stream": false, "verbose": true })]
@@ -498,7 +503,7 @@ fn unstreamed_run_sends_no_events() {
 
 #[test]
 fn only_verbose_runs_are_logged() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let quiet = new_session(&mut client, "say quiet");
     let loud = id_of(&client.expect_tool("meerkat_run", json!({ "prompt": "say loud", "verbose": true })));
@@ -513,7 +518,7 @@ fn only_verbose_runs_are_logged() {
 
 #[test]
 fn unread_log_does_not_block_requests() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut command = env.command(&["--realm", "loud"]);
     let mut client = McpClient::start(command.stderr(std::process::Stdio::piped()));
     let prompt = format!("say {}", "word ".repeat(40_000));

@@ -5,11 +5,11 @@ use std::fs;
 use meerkat_testkit::McpClient;
 use serde_json::json;
 
-use crate::support::{Place, new_session};
+use crate::support::{TestEnv, new_session};
 
 #[test]
 fn unnamed_servers_get_new_realms() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let start = |arguments: &[&str]| {
         let mut client = McpClient::start(&mut env.command(arguments));
         let realm = client.expect_tool("meerkat_config", json!({ "action": "get" }))["realm_id"].clone();
@@ -31,7 +31,7 @@ fn unnamed_servers_get_new_realms() {
 
 #[test]
 fn realms_are_isolated_from_each_other() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut one, mut two) = (env.server_on("one"), env.server_on("two"));
     let session = new_session(&mut one, "say hi");
     let patch = json!({ "action": "patch", "patch": { "agent": { "max_turns": 7 } } });
@@ -44,7 +44,7 @@ fn realms_are_isolated_from_each_other() {
 
 #[test]
 fn memory_realm_leaves_nothing_on_disk() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let arguments = ["--realm", "scratch", "--realm-backend", "memory"];
     let mut client = McpClient::start(&mut env.command(&arguments));
     let session = new_session(&mut client, "say hi");
@@ -61,7 +61,7 @@ fn memory_realm_leaves_nothing_on_disk() {
 
 #[test]
 fn archived_session_in_memory_realm_is_gone() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = McpClient::start(&mut env.command(&["--realm-backend", "memory"]));
     let session = new_session(&mut client, "say hi");
     client.expect_tool("meerkat_archive", json!({ "session_id": session }));
@@ -70,7 +70,7 @@ fn archived_session_in_memory_realm_is_gone() {
 
 #[test]
 fn manifest_backend_overrides_argument_with_warning() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut first = env.server();
     let session = new_session(&mut first, "say hi");
     assert!(first.close().success());
@@ -89,7 +89,7 @@ fn manifest_backend_overrides_argument_with_warning() {
 
 #[test]
 fn manifest_has_the_documented_fields() {
-    let env = Place::new();
+    let env = TestEnv::new();
     new_session(&mut env.server_on("team-alpha"), "say hi");
     let text = fs::read_to_string(env.state().join("team-alpha/realm_manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -5,12 +5,12 @@ use std::fs;
 use std::time::Duration;
 
 use meerkat::hub::{Access, Client, ClientOptions, Invocation, LocalFunction, bind};
-use meerkat::{ConfigChange, HostedHub, Origin, Realm, RealmOptions, Runtime, RuntimeOptions};
+use meerkat::{ConfigChange, HostedHub, Realm, RealmOptions, RealmOrigin, Runtime, RuntimeOptions};
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime as Tokio;
 
-use crate::support::{Place, eventually};
+use crate::support::{TestEnv, eventually};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,13 +23,13 @@ struct HubFixture {
 }
 
 impl HubFixture {
-    fn new(env: &Place) -> Self {
+    fn new(env: &TestEnv) -> Self {
         let tokio =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let options = RealmOptions {
             state_root: env.state(),
             realm: "test".parse().unwrap(),
-            origin: Origin::Explicit,
+            origin: RealmOrigin::Explicit,
             workspace: None,
             backend_hint: None,
             instance: None,
@@ -104,7 +104,7 @@ fn read(client: &mut McpClient, uri: &str) -> Value {
 
 #[test]
 fn worker_prompts_and_skills_reach_clients() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     assert_eq!(uris(&mut client), [""; 0]);
     // Only now does another process create the realm.
@@ -148,7 +148,7 @@ fn worker_prompts_and_skills_reach_clients() {
 
 #[test]
 fn unknown_names_return_protocol_error_codes() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut fixture = HubFixture::new(&env);
     fixture.call("prompts::register", &prompt("greet"));
     let mut client = env.server();
@@ -196,7 +196,7 @@ fn assert_views(client: &mut McpClient, name: &str, is_present: bool) {
 
 #[test]
 fn registration_appears_in_every_view_at_once() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let fixture = HubFixture::new(&env);
     let mut client = env.server();
     assert_eq!(uris(&mut client), [""; 0]);
@@ -213,7 +213,7 @@ fn registration_appears_in_every_view_at_once() {
 
 #[test]
 fn every_view_follows_external_config_change() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let fixture = HubFixture::new(&env);
     let mut client = env.server();
     let register = |name: &str| {
@@ -239,7 +239,7 @@ fn every_view_follows_external_config_change() {
 
 #[test]
 fn external_config_change_notifies_clients() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let fixture = HubFixture::new(&env);
     fixture.call("skills::register", &json!({ "id": "demo", "skill": "# Demo" }));
     fixture.call("prompts::register", &prompt("greet"));
@@ -255,10 +255,10 @@ fn external_config_change_notifies_clients() {
 
 #[test]
 fn ids_are_completed_and_name_clash_is_logged() {
-    let env = Place::new();
-    let folder = env.beside("project/.agent/skills/deploy");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("SKILL.md"), "---\nname: deploy\ndescription: Ship it.\n---\nShip.\n").unwrap();
+    let env = TestEnv::new();
+    let dir = env.path("project/.agent/skills/deploy");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("SKILL.md"), "---\nname: deploy\ndescription: Ship it.\n---\nShip.\n").unwrap();
     let fixture = HubFixture::new(&env);
     for id in ["alpha", "alpine", "beta"] {
         fixture.call("skills::register", &json!({ "id": id, "skill": "x" }));
@@ -266,7 +266,7 @@ fn ids_are_completed_and_name_clash_is_logged() {
     for name in ["deploy", "greet"] {
         fixture.call("prompts::register", &prompt(name));
     }
-    let project = env.beside("project");
+    let project = env.path("project");
     let arguments = ["--realm", "test", "--context-root", project.to_str().unwrap()];
     let mut client = McpClient::start(&mut env.command(&arguments));
     let listed = names(&mut client);

@@ -3,7 +3,7 @@
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::{Place, UNKNOWN_SESSION, id_of, new_session};
+use crate::support::{TestEnv, UNKNOWN_SESSION, id_of, new_session};
 
 fn uri(session: &str) -> String {
     format!("meerkat://session/{session}")
@@ -31,7 +31,7 @@ fn list_page(client: &mut McpClient, params: Value) -> (Vec<String>, Option<Stri
 
 #[test]
 fn reads_do_not_create_the_realm() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     assert_eq!(list_page(&mut client, json!({})), (Vec::new(), None));
     let missing = client.request("resources/read", json!({ "uri": uri(UNKNOWN_SESSION) }));
@@ -41,7 +41,7 @@ fn reads_do_not_create_the_realm() {
 
 #[test]
 fn session_resource_has_state_and_history() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hello");
     let document = read(&mut client, &uri(&session));
@@ -53,7 +53,7 @@ fn session_resource_has_state_and_history() {
 
 #[test]
 fn history_is_read_in_pages() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hello");
     let page = read(&mut client, &format!("{}/history?offset=1&limit=1", uri(&session)));
@@ -65,7 +65,7 @@ fn history_is_read_in_pages() {
 
 #[test]
 fn unknown_uri_returns_not_found() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     new_session(&mut client, "say hello");
     for uri in [uri(UNKNOWN_SESSION), uri("nonsense"), "file:///etc/passwd".to_owned(), String::new()] {
@@ -76,7 +76,7 @@ fn unknown_uri_returns_not_found() {
 
 #[test]
 fn sessions_are_paged_newest_first() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let mut created: Vec<_> = (0..52).map(|_| uri(&new_session(&mut client, "say hello"))).collect();
     created.reverse();
@@ -97,7 +97,7 @@ fn sessions_are_paged_newest_first() {
 
 #[test]
 fn ids_are_completed_in_session_templates() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (one, two) = (new_session(&mut client, "say one"), new_session(&mut client, "say two"));
     let templates = client.request("resources/templates/list", json!({}));
@@ -129,7 +129,7 @@ fn ids_are_completed_in_session_templates() {
 
 #[test]
 fn prompts_are_listed_and_unknown_ones_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let listed = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
     let names: Vec<_> = listed.as_array().expect("prompts").iter().map(|prompt| &prompt["name"]).collect();
@@ -150,7 +150,7 @@ fn prompts_are_listed_and_unknown_ones_rejected() {
 
 #[test]
 fn new_and_archived_sessions_are_notified() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hello");
     let count = |client: &mut McpClient| {
@@ -174,7 +174,7 @@ fn updated(client: &mut McpClient) -> Vec<String> {
 
 #[test]
 fn history_page_watchers_are_notified() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (watched, other) = (new_session(&mut client, "say one"), new_session(&mut client, "say two"));
     let pages = ["/history", "/history?offset=2", "/history?limit=3&offset=7"];
@@ -194,7 +194,7 @@ fn history_page_watchers_are_notified() {
 
 #[test]
 fn archiving_notifies_session_watchers() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say one");
     client.request("resources/subscribe", json!({ "uri": uri(&session) }));
@@ -206,7 +206,7 @@ fn archiving_notifies_session_watchers() {
 
 #[test]
 fn end_of_run_notifies_session_watchers() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (watched, other) = (new_session(&mut client, "say one"), new_session(&mut client, "say two"));
     assert_eq!(client.request("resources/subscribe", json!({ "uri": uri(&watched) }))["result"], json!({}));

@@ -6,7 +6,7 @@ use std::fs;
 use meerkat_testkit::{McpClient, ShellServer};
 use serde_json::{Value, json};
 
-use crate::support::{Place, eventually, id_of, new_session, talk};
+use crate::support::{TestEnv, eventually, id_of, new_session, read_messages};
 use crate::web::Web;
 
 const GREETING: &str = "hello from the server";
@@ -16,32 +16,32 @@ fn wait_for_greeting(client: &mut McpClient, session: &str, tool: &str) {
     let prompt = format!("call {tool} {{}}\nthen\nsay done");
     eventually("the server greets", || {
         client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": prompt }));
-        talk(client, session).iter().any(|(_, text)| text.contains(GREETING))
+        read_messages(client, session).iter().any(|(_, text)| text.contains(GREETING))
     });
 }
 
 #[test]
 fn agents_share_the_users_mcp_servers() {
-    let env = Place::new();
-    let server = ShellServer::new(&env.beside(""));
-    fs::create_dir_all(env.beside(".rkat")).unwrap();
-    fs::write(env.beside(".rkat/mcp.toml"), server.toml("files")).unwrap();
+    let env = TestEnv::new();
+    let server = ShellServer::new(&env.path(""));
+    fs::create_dir_all(env.path(".rkat")).unwrap();
+    fs::write(env.path(".rkat/mcp.toml"), server.toml("files")).unwrap();
     let mut client = env.server();
     client.expect_tool("meerkat_sessions", json!({}));
-    assert_eq!(ShellServer::starts_in(&env.beside("")), 0, "nothing is started before it is needed");
+    assert_eq!(ShellServer::starts_in(&env.path("")), 0, "nothing is started before it is needed");
     for prompt in ["say one", "say two", "say three"] {
         let session = new_session(&mut client, prompt);
         wait_for_greeting(&mut client, &session, "files__greet");
     }
-    assert_eq!(ShellServer::starts_in(&env.beside("")), 1);
+    assert_eq!(ShellServer::starts_in(&env.path("")), 1);
     assert!(client.close().success());
 }
 
 #[test]
 fn untrusted_project_starts_no_servers() {
-    let env = Place::new();
-    let server = ShellServer::new(&env.beside(""));
-    let project = env.beside("project");
+    let env = TestEnv::new();
+    let server = ShellServer::new(&env.path(""));
+    let project = env.path("project");
     fs::create_dir_all(project.join(".rkat")).unwrap();
     fs::write(project.join(".rkat/mcp.toml"), server.toml("files")).unwrap();
     let root = project.to_str().unwrap();
@@ -54,8 +54,8 @@ fn untrusted_project_starts_no_servers() {
 
 #[test]
 fn server_can_be_added_to_existing_session() {
-    let env = Place::new();
-    let server = ShellServer::new(&env.beside(""));
+    let env = TestEnv::new();
+    let server = ShellServer::new(&env.path(""));
     let mut client = env.server();
     let session = new_session(&mut client, "say one");
     let add = json!({ "session_id": session, "server_config": server.entry("own") });
@@ -68,14 +68,14 @@ fn server_can_be_added_to_existing_session() {
     client.expect_tool("meerkat_mcp_remove", json!({ "session_id": session, "server_name": "own" }));
     let prompt = "call own__greet {}\nthen\nsay done";
     client.expect_tool("meerkat_resume", json!({ "session_id": session, "prompt": prompt }));
-    let last = talk(&mut client, &session);
+    let last = read_messages(&mut client, &session);
     assert!(last[last.len() - 2].1.contains("tool_not_found"), "{last:?}");
 }
 
 #[test]
 fn http_clients_need_a_token_to_start_servers() {
-    let env = Place::new();
-    let server = ShellServer::new(&env.beside(""));
+    let env = TestEnv::new();
+    let server = ShellServer::new(&env.path(""));
     let web = Web::start_with(&env, &["--no-token"]);
     let call = |name: &str, arguments: Value| {
         let params = json!({ "name": name, "arguments": arguments });

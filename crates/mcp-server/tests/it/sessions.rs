@@ -4,8 +4,8 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Place, UNKNOWN_SESSION, eventually, id_of, long_run, new_session, redacted, running_session, said, talk,
-    text_of, until_idle,
+    TestEnv, UNKNOWN_SESSION, eventually, expected_messages, id_of, long_run, new_session, read_messages,
+    redacted, running_session, text_of, until_idle,
 };
 
 const ABOUT: &str =
@@ -32,7 +32,7 @@ fn pending_run(client: &mut McpClient) -> Value {
 
 #[test]
 fn minimal_run_has_the_documented_shape() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let reply = env.server().tool("meerkat_run", json!({ "prompt": "Write a haiku about Rust" }));
     assert!(!reply.is_error, "{}", reply.payload);
     let blocks = reply.result["content"].as_array().expect("content");
@@ -50,7 +50,7 @@ fn minimal_run_has_the_documented_shape() {
 
 #[test]
 fn full_run_is_served() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let payload = env.server().expect_tool(
         "meerkat_run",
         json!({
@@ -89,7 +89,7 @@ fn full_run_is_served() {
 
 #[test]
 fn invalid_structured_output_keeps_text_and_error() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
     let prompt = "say the text\njson {\"n\": \"many\"}";
     let arguments = json!({ "prompt": prompt, "output_schema": schema, "structured_output_retries": 1 });
@@ -101,7 +101,7 @@ fn invalid_structured_output_keeps_text_and_error() {
 
 #[test]
 fn pending_call_has_the_documented_shape() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let pending = pending_run(&mut client);
     assert_eq!(
@@ -151,7 +151,7 @@ fn pending_call_has_the_documented_shape() {
 
 #[test]
 fn callback_results_may_arrive_in_any_order() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let prompt = "call read_file {\"path\":\"a\"}\ncall read_file {\"path\":\"b\"}";
     let pending = client.expect_tool("meerkat_run", json!({ "prompt": prompt, "tools": [read_file()] }));
@@ -168,7 +168,7 @@ fn callback_results_may_arrive_in_any_order() {
 
 #[test]
 fn prompt_supersedes_pending_calls() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = id_of(&pending_run(&mut client));
     let resumed =
@@ -185,7 +185,7 @@ fn prompt_supersedes_pending_calls() {
 
 #[test]
 fn session_resumes_in_another_process() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut first = env.server();
     let session = new_session(&mut first, "say one");
     assert!(first.close().success());
@@ -194,16 +194,16 @@ fn session_resumes_in_another_process() {
     let resumed = second.expect_tool("meerkat_resume", arguments);
     assert!(text_of(&resumed).contains("Continue with this"), "{resumed}");
     assert_eq!((id_of(&resumed), &resumed["turns"]), (session.clone(), &json!(1)));
-    let lines = talk(&mut second, &session);
+    let lines = read_messages(&mut second, &session);
     assert_eq!(
         lines[..3],
-        said(&[("user", "say one"), ("assistant", "one"), ("user", "Continue with this")])
+        expected_messages(&[("user", "say one"), ("assistant", "one"), ("user", "Continue with this")])
     );
 }
 
 #[test]
 fn pending_calls_survive_a_restart() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut first = env.server();
     let pending = pending_run(&mut first);
     assert!(first.close().success());
@@ -214,7 +214,7 @@ fn pending_calls_survive_a_restart() {
 
 #[test]
 fn failed_first_run_names_its_session() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let reply = client.tool("meerkat_run", json!({ "prompt": "fail auth" }));
     assert_eq!((reply.is_error, &reply.payload["code"]), (true, &json!("AGENT_ERROR")), "{}", reply.payload);
@@ -234,7 +234,7 @@ fn failed_first_run_names_its_session() {
 
 #[test]
 fn history_is_read_in_pages() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say 1");
     for number in 2..=3 {
@@ -271,7 +271,7 @@ fn history_is_read_in_pages() {
 
 #[test]
 fn history_messages_have_the_documented_shape() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "think hm\nsay hi");
     let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
@@ -301,7 +301,7 @@ fn history_messages_have_the_documented_shape() {
 
 #[test]
 fn sessions_are_filtered_and_paged_newest_first() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let label = [("one", "x"), ("two", "x"), ("three", "y"), ("four", "x")];
     let ids: Vec<_> = label
@@ -358,7 +358,7 @@ fn sessions_are_filtered_and_paged_newest_first() {
 
 #[test]
 fn active_session_is_read_without_waiting() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (request, session) = long_run(&mut client);
     let state = client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"].clone();
@@ -377,8 +377,8 @@ fn active_session_is_read_without_waiting() {
         })
     );
     assert_eq!(
-        talk(&mut client, &session),
-        said(&[("user", "wait 60000")]),
+        read_messages(&mut client, &session),
+        expected_messages(&[("user", "wait 60000")]),
         "committed messages are available"
     );
     client.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
@@ -394,7 +394,7 @@ fn active_session_is_read_without_waiting() {
 #[test]
 fn interrupted_answer_is_in_the_history() {
     for cancels in [false, true] {
-        let env = Place::new();
+        let env = TestEnv::new();
         let mut client = env.server();
         let prompt = "say Once upon a\nwait 60000";
         let request = client.begin_tool("meerkat_run", json!({ "prompt": prompt }));
@@ -422,7 +422,7 @@ fn interrupted_answer_is_in_the_history() {
 
 #[test]
 fn interrupt_stops_run_and_informs_both_callers() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (request, session) = long_run(&mut client);
     let interrupted = client.expect_tool("meerkat_interrupt", json!({ "session_id": session }));
@@ -448,14 +448,17 @@ fn interrupt_stops_run_and_informs_both_callers() {
 
 #[test]
 fn archived_session_is_only_readable() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let session = new_session(&mut client, "say hi");
     let archived = client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(archived, json!({ "session_id": session, "archived": true }));
     let state = client.expect_tool("meerkat_read", json!({ "session_id": session }))["state"].clone();
     assert_eq!((&state["archived"], &state["is_active"]), (&json!(true), &json!(false)), "{state}");
-    assert_eq!(talk(&mut client, &session), said(&[("user", "say hi"), ("assistant", "hi")]));
+    assert_eq!(
+        read_messages(&mut client, &session),
+        expected_messages(&[("user", "say hi"), ("assistant", "hi")])
+    );
     assert!(list_sessions(&mut client, &json!({})).is_empty());
     for (tool, arguments) in [
         ("meerkat_resume", json!({ "session_id": session, "prompt": "say more" })),
@@ -467,17 +470,20 @@ fn archived_session_is_only_readable() {
 
 #[test]
 fn archiving_stops_an_active_run() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let (request, session) = long_run(&mut client);
     client.expect_tool("meerkat_archive", json!({ "session_id": session }));
     assert_eq!(client.finish_tool(request).payload["code"], "REQUEST_CANCELLED");
-    assert_eq!(talk(&mut client, &session), said(&[("user", "wait 60000"), ("assistant", "")]));
+    assert_eq!(
+        read_messages(&mut client, &session),
+        expected_messages(&[("user", "wait 60000"), ("assistant", "")])
+    );
 }
 
 #[test]
 fn unsupported_options_create_no_session() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let cases = [
         (json!({ "keep_alive": true, "comms_name": "bob" }), "CAPABILITY_UNAVAILABLE"),

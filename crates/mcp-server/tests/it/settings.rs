@@ -3,9 +3,9 @@
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestEnv;
 
-fn worker(env: &Place) -> McpClient {
+fn worker(env: &TestEnv) -> McpClient {
     // As on the MCP page.
     McpClient::start(&mut env.command(&[
         "--realm",
@@ -19,7 +19,7 @@ fn worker(env: &Place) -> McpClient {
 
 #[test]
 fn config_has_the_documented_envelope() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut envelope = worker(&env).expect_tool("meerkat_config", json!({ "action": "get" }));
     let config = envelope["config"].take();
     let root = env.state().join("team-alpha");
@@ -69,7 +69,7 @@ fn config_has_the_documented_envelope() {
 
 #[test]
 fn stale_config_changes_are_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = worker(&env);
     for generation in 1..=3 {
         let patch = json!({ "agent": { "max_turns": generation } });
@@ -114,7 +114,7 @@ fn stale_config_changes_are_rejected() {
 
 #[test]
 fn null_in_a_patch_restores_the_default() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let patch = |agent: Value| json!({ "action": "patch", "patch": { "agent": agent } });
     let before = client.expect_tool("meerkat_config", json!({ "action": "get" }));
@@ -125,7 +125,7 @@ fn null_in_a_patch_restores_the_default() {
 
 #[test]
 fn invalid_change_is_rejected_without_effect() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let before = client.expect_tool("meerkat_config", json!({ "action": "get" }));
     let cases = [
@@ -158,7 +158,7 @@ fn invalid_change_is_rejected_without_effect() {
 
 #[test]
 fn capabilities_have_the_documented_shape() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let report = env.server().expect_tool("meerkat_capabilities", json!({}));
     assert_eq!(report["contract_version"], json!({ "major": 0, "minor": 6, "patch": 6 }));
     let capabilities = report["capabilities"].as_array().expect("a list");

@@ -6,20 +6,20 @@ use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
-use crate::support::{Place, eventually};
+use crate::support::{TestEnv, eventually};
 
 /// Starts a server with a project.
-fn server(env: &Place) -> McpClient {
-    fs::create_dir_all(env.beside("project")).unwrap();
-    let project = env.beside("project");
+fn server(env: &TestEnv) -> McpClient {
+    fs::create_dir_all(env.path("project")).unwrap();
+    let project = env.path("project");
     McpClient::start(&mut env.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]))
 }
 
-fn write(env: &Place, name: &str, description: &str, body: &str) {
-    let folder = env.beside("project/.agent/skills").join(name);
-    fs::create_dir_all(&folder).unwrap();
+fn write(env: &TestEnv, name: &str, description: &str, body: &str) {
+    let dir = env.path("project/.agent/skills").join(name);
+    fs::create_dir_all(&dir).unwrap();
     let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}\n");
-    fs::write(folder.join("SKILL.md"), text).unwrap();
+    fs::write(dir.join("SKILL.md"), text).unwrap();
 }
 
 fn tool(client: &mut McpClient) -> Value {
@@ -40,13 +40,13 @@ fn names(client: &mut McpClient, method: &str, list: &str) -> Vec<String> {
 
 #[test]
 fn current_directory_takes_precedence() {
-    let env = Place::new();
-    let dir = env.beside("project/pkg/.agent/skills/deploy");
+    let env = TestEnv::new();
+    let dir = env.path("project/pkg/.agent/skills/deploy");
     fs::create_dir_all(&dir).unwrap();
     let text = "---\nname: deploy\ndescription: Of the package.\n---\nPackage.\n";
     fs::write(dir.join("SKILL.md"), text).unwrap();
     write(&env, "deploy", "Of the project.", "Project.");
-    let (project, package) = (env.beside("project"), env.beside("project/pkg"));
+    let (project, package) = (env.path("project"), env.path("project/pkg"));
     let mut command = env.command(&["--realm", "test", "--context-root", project.to_str().unwrap()]);
     let mut client = McpClient::start(command.current_dir(package));
     assert!(load(&mut client, "deploy").1.ends_with("Package.\n"));
@@ -59,15 +59,15 @@ fn current_directory_takes_precedence() {
 
 #[test]
 fn skill_is_the_same_in_every_view() {
-    let env = Place::new();
+    let env = TestEnv::new();
     write(&env, "deploy", "Ship <it>.", "# Deploy\n\nShip $ARGUMENTS now.");
-    let folder = env.beside("project/.agent/skills/deploy");
-    fs::create_dir_all(folder.join("scripts")).unwrap();
-    fs::write(folder.join("scripts/run.sh"), "echo hi\n").unwrap();
-    fs::write(folder.join("logo.png"), [0x89, b'P', 0xff]).unwrap();
+    let dir = env.path("project/.agent/skills/deploy");
+    fs::create_dir_all(dir.join("scripts")).unwrap();
+    fs::write(dir.join("scripts/run.sh"), "echo hi\n").unwrap();
+    fs::write(dir.join("logo.png"), [0x89, b'P', 0xff]).unwrap();
     let mut client = server(&env);
-    let text = fs::read_to_string(folder.join("SKILL.md")).unwrap();
-    let base = folder.canonicalize().unwrap().display().to_string();
+    let text = fs::read_to_string(dir.join("SKILL.md")).unwrap();
+    let base = dir.canonicalize().unwrap().display().to_string();
     let skill_tool = tool(&mut client);
     let listed = "<skill>\n<name>deploy</name>\n<description>Ship &lt;it>.</description>\n\
                   <location>project</location>\n</skill>";
@@ -97,7 +97,7 @@ fn skill_is_the_same_in_every_view() {
         format!("sha256:{hex}")
     };
     let files = ["SKILL.md", "logo.png", "scripts/run.sh"].map(|file| {
-        let bytes = fs::read(folder.join(file)).unwrap();
+        let bytes = fs::read(dir.join(file)).unwrap();
         json!({ "uri": format!("skill://deploy/{file}"), "digest": digest(&bytes), "size": bytes.len() })
     });
     assert_eq!(entry["resources"], json!(files));
@@ -116,7 +116,7 @@ fn skill_is_the_same_in_every_view() {
 
 #[test]
 fn extension_is_declared_with_cache_hints() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = McpClient::spawn(&mut env.command(&["--realm", "test"]));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -140,12 +140,11 @@ fn extension_is_declared_with_cache_hints() {
 
 #[test]
 fn paths_outside_a_skill_are_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     write(&env, "deploy", "d", "b");
-    fs::write(env.beside("secret"), "secret").unwrap();
+    fs::write(env.path("secret"), "secret").unwrap();
     #[cfg(unix)]
-    std::os::unix::fs::symlink(env.beside("secret"), env.beside("project/.agent/skills/deploy/link.md"))
-        .unwrap();
+    std::os::unix::fs::symlink(env.path("secret"), env.path("project/.agent/skills/deploy/link.md")).unwrap();
     let mut client = server(&env);
     for uri in [
         "skill://deploy/../../../secret",
@@ -189,7 +188,7 @@ fn wait_for_notification(client: &mut McpClient, seen: &mut usize, method: &str,
 
 #[test]
 fn skill_changes_reach_every_view() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = server(&env);
     let lists = ["tools", "prompts", "resources"].map(|list| format!("notifications/{list}/list_changed"));
     let key = json!({ "source_uuid": "00000000-0000-4b11-8111-000000000004", "skill_name": "deploy" });
@@ -227,7 +226,7 @@ fn skill_changes_reach_every_view() {
     assert_eq!(client.expect_tool("meerkat_skills", inspect.clone())["body"], "Second.\n");
     assert!(agent(&mut client).contains(r#"\"description\":\"Two\""#));
 
-    let notes = env.beside("project/.agent/skills/deploy/notes.md");
+    let notes = env.path("project/.agent/skills/deploy/notes.md");
     fs::write(&notes, "One").unwrap();
     client.request("resources/subscribe", json!({ "uri": "skill://deploy/notes.md" }));
     seen = client.notifications().len();
@@ -240,7 +239,7 @@ fn skill_changes_reach_every_view() {
     );
 
     seen = client.notifications().len();
-    fs::remove_dir_all(env.beside("project/.agent/skills/deploy")).unwrap();
+    fs::remove_dir_all(env.path("project/.agent/skills/deploy")).unwrap();
     for list in &lists {
         wait_for_notification(&mut client, &mut seen, list, None);
     }
@@ -254,7 +253,7 @@ fn skill_changes_reach_every_view() {
 
 #[test]
 fn disabled_skills_are_absent_from_every_view() {
-    let env = Place::new();
+    let env = TestEnv::new();
     write(&env, "deploy", "d", "b");
     let mut client = server(&env);
     assert_ne!(tool(&mut client), Value::Null);
@@ -272,10 +271,10 @@ fn disabled_skills_are_absent_from_every_view() {
 
 #[test]
 fn skipped_skill_is_logged_once() {
-    let env = Place::new();
+    let env = TestEnv::new();
     write(&env, "good", "d", "b");
-    fs::create_dir_all(env.beside("project/.agent/skills/bad")).unwrap();
-    fs::write(env.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    fs::create_dir_all(env.path("project/.agent/skills/bad")).unwrap();
+    fs::write(env.path("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
     let mut client = server(&env);
     assert!(tool(&mut client)["description"].as_str().unwrap().contains("<name>good</name>"));
     let warnings = || env.log().lines().filter(|line| line.contains("bad/SKILL.md")).count();
@@ -287,9 +286,9 @@ fn skipped_skill_is_logged_once() {
 #[cfg(target_os = "linux")]
 #[test]
 fn idle_server_does_not_scan_for_skills() {
-    let env = Place::new();
-    fs::create_dir_all(env.beside("project/.agent/skills/bad")).unwrap();
-    fs::write(env.beside("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
+    let env = TestEnv::new();
+    fs::create_dir_all(env.path("project/.agent/skills/bad")).unwrap();
+    fs::write(env.path("project/.agent/skills/bad/SKILL.md"), "---\nname: bad\n---\nb\n").unwrap();
     let mut client = server(&env);
     client.request("ping", json!({}));
     client.request("ping", json!({}));
@@ -307,7 +306,7 @@ fn idle_server_does_not_scan_for_skills() {
 
 #[test]
 fn cursor_beyond_the_list_is_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     write(&env, "deploy", "Ship it.", "Ship.");
     let mut client = server(&env);
     let last = u64::MAX.to_string();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, eventually, text_of};
+use crate::support::{LONG, TestEnv, eventually, text_of};
 use crate::web::{Stream, Web, call, legacy, payload};
 
 /// Reads all messages until the stream ends.
@@ -22,7 +22,7 @@ fn next_id(stream: &mut Stream) -> String {
 
 #[test]
 fn request_messages_use_the_request_stream() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let standing = web.listen(&session, None);
@@ -44,7 +44,7 @@ fn request_messages_use_the_request_stream() {
 
 #[test]
 fn streams_start_with_priming_event_if_supported() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     for (version, primes) in
         [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
@@ -75,7 +75,7 @@ fn streams_start_with_priming_event_if_supported() {
 
 #[test]
 fn unknown_stream_is_rejected_with_a_reason() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let (session, other) = (web.session(), web.session());
     let rejection = |session: &str, last: &str| {
@@ -105,7 +105,7 @@ fn unknown_stream_is_rejected_with_a_reason() {
 
 #[test]
 fn missed_notifications_are_replayed() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let last = next_id(&mut web.listen(&session, None));
@@ -117,7 +117,7 @@ fn missed_notifications_are_replayed() {
 
 #[test]
 fn newest_session_stream_gets_notifications() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let mut older = web.listen(&session, None);
@@ -139,7 +139,7 @@ fn newest_session_stream_gets_notifications() {
 
 #[test]
 fn unread_stream_does_not_block_others() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let session = web.session();
     let long = format!("say {}", "x".repeat(300_000));
@@ -156,7 +156,7 @@ fn unread_stream_does_not_block_others() {
 
 #[test]
 fn watch_limit_is_enforced() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let web = Web::start(&env);
     let uris = |count: usize| (0..count).map(|number| format!("meerkat://{number}")).collect::<Vec<_>>();
     let listen = |count: usize| {

@@ -15,11 +15,11 @@ pub(crate) const UNKNOWN_SESSION: &str = "01890000-0000-7000-8000-000000000000";
 pub(crate) const LONG: &str = "wait 60000";
 
 /// Directories of one test.
-pub(crate) struct Place {
+pub(crate) struct TestEnv {
     scratch: Scratch,
 }
 
-impl Place {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         Self { scratch: Scratch::new() }
     }
@@ -30,7 +30,7 @@ impl Place {
     }
 
     /// Returns the path of a file outside the realms.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
 
@@ -128,7 +128,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Returns role and text of the messages in a session, oldest first.
-pub(crate) fn talk(client: &mut McpClient, session: &str) -> Vec<(String, String)> {
+pub(crate) fn read_messages(client: &mut McpClient, session: &str) -> Vec<(String, String)> {
     let history = client.expect_tool("meerkat_history", json!({ "session_id": session }));
     let messages = history["messages"].as_array().expect("a list of messages");
     assert_eq!(history["message_count"], messages.len(), "message_count of {history}");
@@ -145,7 +145,7 @@ pub(crate) fn talk(client: &mut McpClient, session: &str) -> Vec<(String, String
 }
 
 /// Builds a return value of [`talk`].
-pub(crate) fn said(lines: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn expected_messages(lines: &[(&str, &str)]) -> Vec<(String, String)> {
     lines.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect()
 }
 

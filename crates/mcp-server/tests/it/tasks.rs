@@ -3,7 +3,9 @@
 use meerkat_testkit::McpClient;
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place, UNKNOWN_SESSION, eventually, id_of, said, talk, text_of, until_idle};
+use crate::support::{
+    LONG, TestEnv, UNKNOWN_SESSION, eventually, expected_messages, id_of, read_messages, text_of, until_idle,
+};
 use crate::web::modern;
 
 /// Sends a self-contained request of a client that supports tasks.
@@ -45,7 +47,7 @@ fn assert_matches_schema(client: &mut McpClient, payload: &Value) {
 
 #[test]
 fn finished_task_has_no_status_message() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": "say hello" }));
     let done = until(&mut client, &task, "completed");
@@ -55,7 +57,7 @@ fn finished_task_has_no_status_message() {
 
 #[test]
 fn task_outcome_survives_a_restart() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let tool = json!({ "name": "look", "description": "Looks.", "input_schema": { "type": "object" } });
     let done = start(&mut client, &json!({ "prompt": "say hello" }));
@@ -95,7 +97,7 @@ fn task_outcome_survives_a_restart() {
 
 #[test]
 fn task_of_killed_server_fails_and_session_resumes() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": LONG }));
     client.kill();
@@ -113,7 +115,7 @@ fn task_of_killed_server_fails_and_session_resumes() {
 
 #[test]
 fn invalid_task_ids_are_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": "say hello" }));
     until(&mut client, &task, "completed");
@@ -140,7 +142,7 @@ fn invalid_task_ids_are_rejected() {
 
 #[test]
 fn task_of_another_server_can_be_cancelled() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let (mut runs, mut other) = (env.silent_server(), env.silent_server());
     let task = start(&mut runs, &json!({ "prompt": LONG }));
     assert_eq!(get(&mut other, &task)["status"], "working");
@@ -152,19 +154,22 @@ fn task_of_another_server_can_be_cancelled() {
 
 #[test]
 fn task_run_is_committed_when_input_closes() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.silent_server();
     let task = start(&mut client, &json!({ "prompt": LONG }));
     client.close_input();
     assert!(client.wait().success());
     let mut client = env.silent_server();
     assert_eq!(get(&mut client, &task)["status"], "cancelled", "the outcome is stored");
-    assert_eq!(talk(&mut client, session_of(&task)), said(&[("user", LONG), ("assistant", "")]));
+    assert_eq!(
+        read_messages(&mut client, session_of(&task)),
+        expected_messages(&[("user", LONG), ("assistant", "")])
+    );
 }
 
 #[test]
 fn end_of_task_notifies_session_watchers() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let task = start(&mut client, &json!({ "prompt": "wait 300" }));
     let uri = format!("meerkat://session/{}/history?offset=1", session_of(&task));

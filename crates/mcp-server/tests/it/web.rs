@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, eventually, hello};
+use crate::support::{TestEnv, eventually, hello};
 
 /// Revision of self-contained requests.
 pub(crate) const MODERN: &str = "2026-07-28";
@@ -40,19 +40,19 @@ pub(crate) struct Stream {
 
 impl Web {
     /// Starts a server on the realm `test`.
-    pub(crate) fn start(env: &Place) -> Self {
+    pub(crate) fn start(env: &TestEnv) -> Self {
         Self::start_with(env, &[])
     }
 
-    pub(crate) fn start_with(env: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(env: &TestEnv, arguments: &[&str]) -> Self {
         let mut all = vec!["--realm", "test", "--http", "127.0.0.1:0"];
         all.extend(arguments);
         Self::spawn(env, &mut env.command(&all))
     }
 
     /// Starts a server with this command, which must log to the file of `env`.
-    pub(crate) fn spawn(env: &Place, command: &mut Command) -> Self {
-        let before = if env.beside("stderr").exists() { env.log().len() } else { 0 };
+    pub(crate) fn spawn(env: &TestEnv, command: &mut Command) -> Self {
+        let before = if env.path("stderr").exists() { env.log().len() } else { 0 };
         let child = command.stdin(Stdio::null()).spawn().expect("the server starts");
         let chooses = |argument: &std::ffi::OsStr| {
             let argument = argument.to_string_lossy();

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::support::{Place, UNKNOWN_SESSION, assert_answers};
+use crate::support::{TestEnv, UNKNOWN_SESSION, assert_answers};
 
 #[test]
 fn wrong_types_are_rejected_with_field_name() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let listed = client.request("tools/list", json!({}));
     assert!(listed["result"]["nextCursor"].is_null(), "there are more tools on another page");
@@ -51,7 +51,7 @@ fn wrong_types_are_rejected_with_field_name() {
 
 #[test]
 fn missing_field_is_named() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     let listed = client.request("tools/list", json!({}));
     for tool in listed["result"]["tools"].as_array().expect("tools") {
@@ -75,7 +75,7 @@ fn missing_field_is_named() {
 
 #[test]
 fn list_instead_of_object_is_rejected() {
-    let env = Place::new();
+    let env = TestEnv::new();
     let mut client = env.server();
     for (field, list) in [
         ("budget_limits", json!([])),

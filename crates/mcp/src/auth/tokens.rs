@@ -9,10 +9,10 @@ use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::server::{LoginState, Shared};
+use crate::server::{LoginState, SharedServer};
 
 /// Storage for the user's tokens, under keys from [`token_key`]. The texts are secrets.
-pub trait Tokens: Send + Sync {
+pub trait TokenStore: Send + Sync {
     /// Returns the text stored under a key.
     fn load(&self, key: &str) -> BoxFuture<'_, io::Result<Option<String>>>;
 
@@ -52,7 +52,7 @@ pub fn token_key(server: &str, url: &str) -> String {
 
 /// Stored login of a server.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredLogin {
     state: LoginState,
     pub(super) credentials: StoredCredentials,
     /// Secret of the client, if it has one; required to refresh the tokens.
@@ -63,37 +63,37 @@ pub(super) struct Kept {
 impl LoginState {
     /// Returns the login state from the stored text of a server.
     #[must_use]
-    pub fn of_tokens(text: &str) -> Self {
-        serde_json::from_str::<Kept>(text).map_or(Self::NeedsReauth, |stored| stored.state)
+    pub fn from_tokens(text: &str) -> Self {
+        serde_json::from_str::<StoredLogin>(text).map_or(Self::NeedsReauth, |stored| stored.state)
     }
 }
 
 /// Tokens of one server.
 pub(super) struct Store {
     pub(super) key: String,
-    pub(super) tokens: Arc<dyn Tokens>,
+    pub(super) tokens: Arc<dyn TokenStore>,
     /// Secret of the client, to store with the tokens.
     pub(super) secret: Option<String>,
     /// Server whose login state is updated when tokens are refreshed.
-    pub(super) renewed: Option<Arc<Shared>>,
+    pub(super) renewed: Option<Arc<SharedServer>>,
 }
 
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl Store {
     /// Reads the stored login. Unreadable data counts as missing, so that the user logs in again.
-    pub(super) async fn kept(&self) -> Result<Option<Kept>, AuthError> {
+    pub(super) async fn load_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
         if let (Some(text), Some(shared)) = (&text, &self.renewed)
             && let Ok(stored) = serde_json::from_str(text)
         {
-            shared.redactor.learn_value(&stored);
+            shared.redactor.add_value(&stored);
         }
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     async fn store(&self, state: LoginState, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let stored = Kept { state, credentials, client_secret: self.secret.clone() };
+        let stored = StoredLogin { state, credentials, client_secret: self.secret.clone() };
         let text = serde_json::to_string(&stored)
             .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
         self.tokens.save(&self.key, text).await.map_err(|error| store_error(&error))
@@ -110,7 +110,7 @@ impl CredentialStore for Store {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move { Ok(self.kept().await?.map(|stored| stored.credentials)) })
+        Box::pin(async move { Ok(self.load_login().await?.map(|stored| stored.credentials)) })
     }
 
     fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()>

@@ -10,17 +10,17 @@ use super::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 impl ServerConfig {
     /// Adds the secrets of the entry to the redactor: headers and variables with secret names, arguments that follow a
     /// secret option, and credentials in URLs.
-    pub fn tell_secrets(&self, redactor: &Redactor) {
+    pub fn register_secrets(&self, redactor: &Redactor) {
         match &self.transport {
             TransportConfig::Stdio { command, args, env } => {
-                redactor.learn_args(command, args);
-                env.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+                redactor.add_args(command, args);
+                env.iter().for_each(|(name, value)| redactor.add_named(name, value));
             }
             TransportConfig::Url(endpoint)
             | TransportConfig::Http(endpoint)
             | TransportConfig::Sse(endpoint) => {
-                redactor.learn_url(&endpoint.url);
-                endpoint.headers.iter().for_each(|(name, value)| redactor.learn_named(name, value));
+                redactor.add_url(&endpoint.url);
+                endpoint.headers.iter().for_each(|(name, value)| redactor.add_named(name, value));
             }
         }
     }

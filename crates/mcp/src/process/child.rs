@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep_until, timeout};
 
 use super::lines::{Line, Lines};
-use super::ring::ProcessLog;
-use super::spawn::{Launcher, SpawnError, Started};
+use super::log::ProcessLog;
+use super::spawn::{Launcher, SpawnError, StartedProcess};
 use crate::wire::{MAX_MESSAGE, Pending};
 
 /// Grace period for a supervisor, which may need two periods each for the server and for its leftover processes.
@@ -51,8 +51,8 @@ impl StdioChild {
         env: &BTreeMap<String, String>,
     ) -> Result<Self, SpawnError> {
         let started = launcher.start(command, args, env)?;
-        let log = Arc::new(ProcessLog::of(&started));
-        let Started { mut child, supervised } = started;
+        let log = Arc::new(ProcessLog::new(&started));
+        let StartedProcess { mut child, supervised } = started;
         let no_pipe = || SpawnError::NotStarted {
             program: command.into(),
             source: io::Error::other("it has no standard streams"),
@@ -73,7 +73,7 @@ impl StdioChild {
 
     /// Disables the deadline for the response to `server/discover`.
     pub(crate) fn without_deadline(mut self) -> Self {
-        self.pending = Arc::new(Pending::patient());
+        self.pending = Arc::new(Pending::without_deadline());
         self
     }
 
@@ -159,13 +159,13 @@ async fn keep_tail(mut stderr: ChildStderr, log: Arc<ProcessLog>, command: Strin
         log.append(&buffer[..count]);
         if tracing::enabled!(tracing::Level::DEBUG) {
             buffered.extend(&buffer[..count]);
-            tell_lines(&mut buffered, &command);
+            log_lines(&mut buffered, &command);
         }
     }
 }
 
 /// Logs complete lines only: a secret in a partial line would not be recognized.
-fn tell_lines(buffered: &mut Vec<u8>, command: &str) {
+fn log_lines(buffered: &mut Vec<u8>, command: &str) {
     const MAX_BUFFERED: usize = 64 * 1024;
     while let Some(end) = buffered.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = buffered.drain(..=end).collect();
@@ -190,7 +190,7 @@ impl Group {
 
     async fn note_ending(&mut self, log: &ProcessLog) {
         if let Ok(Ok(status)) = timeout(Duration::from_secs(1), self.child.wait()).await {
-            log.ended(status.to_string());
+            log.set_ending(status.to_string());
         }
     }
 

@@ -8,9 +8,9 @@
 
 mod child;
 mod lines;
-mod ring;
+mod log;
 mod spawn;
 
 pub(crate) use child::StdioChild;
-pub(crate) use ring::{ProcessLog, StrayOutput};
+pub(crate) use log::{ProcessLog, StrayOutput};
 pub use spawn::{Launcher, SpawnError};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use meerkat_process::{DEFAULT_PATH, Supervision, harmless};
+use meerkat_process::{DEFAULT_PATH, Supervision, without_secrets};
 use tokio::process::{Child, Command};
 
 /// Options for starting servers.
@@ -14,7 +14,7 @@ pub struct Launcher {
     /// Environment of the host; a server gets only variables without secrets.
     pub environment: BTreeMap<String, String>,
     /// Directory that servers are started in; the host's current directory if `None`.
-    pub folder: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
     /// Executable that calls [`supervise`](crate::supervise) first; usually the host's own.
     pub supervisor: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub enum SpawnError {
 
 /// A started process.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct StartedProcess {
     pub(super) child: Child,
     /// Whether a supervisor stops it when its stdin is closed.
     pub(super) supervised: bool,
@@ -57,7 +57,7 @@ impl Launcher {
         command: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
-    ) -> Result<Started, SpawnError> {
+    ) -> Result<StartedProcess, SpawnError> {
         let environment = self.environment_with(env);
         let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         let program = self.find(command, path)?;
@@ -71,21 +71,21 @@ impl Launcher {
         };
         process.args(args).env_clear().envs(&environment).process_group(0);
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(folder) = &self.folder {
-            process.current_dir(folder);
+        if let Some(dir) = &self.dir {
+            process.current_dir(dir);
         }
         let child = process.spawn().map_err(|source| SpawnError::NotStarted { program, source })?;
-        Ok(Started { child, supervised: self.supervisor.is_some() })
+        Ok(StartedProcess { child, supervised: self.supervisor.is_some() })
     }
 
     fn environment_with(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let mut passed = harmless(&self.environment);
+        let mut passed = without_secrets(&self.environment);
         passed.extend(env.clone());
         passed
     }
 
     fn find(&self, command: &str, path: &str) -> Result<PathBuf, SpawnError> {
-        let base = self.folder.as_deref().unwrap_or(Path::new("."));
+        let base = self.dir.as_deref().unwrap_or(Path::new("."));
         if command.contains('/') {
             let program = base.join(command);
             let missing = || SpawnError::NotFound {

@@ -152,7 +152,7 @@ impl Post {
             Ok(message) => return Ok(message),
             Err(error) => error,
         };
-        let pending = Pending::patient();
+        let pending = Pending::without_deadline();
         pending.sent(&self.message);
         pending.read(body).ok_or_else(|| {
             let text = format!("the response is not a message: {error}");

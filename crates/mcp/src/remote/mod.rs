@@ -50,14 +50,14 @@ pub(crate) fn choose_tls() {
 pub(crate) fn http_client() -> Result<HttpClient, RemoteError> {
     choose_tls();
     let client = reqwest::Client::builder()
-        .redirect(Policy::custom(follow_at_home))
+        .redirect(Policy::custom(follow_same_origin))
         .connect_timeout(Duration::from_secs(10))
         .tcp_nodelay(true)
         .build();
     client.map(HttpClient).map_err(RemoteError::Client)
 }
 
-fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+fn follow_same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_method =
         matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let same_origin =

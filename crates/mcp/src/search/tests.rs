@@ -3,7 +3,7 @@ use std::sync::Arc;
 use meerkat_core::{BoxFuture, Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 
-use super::{SchemaCost, SearchedTools};
+use super::{SchemaCost, SearchableTools};
 
 struct NamedTool(ToolDef);
 
@@ -34,11 +34,11 @@ impl ToolSource for ManyTools {
     }
 }
 
-fn names(source: &SearchedTools) -> Vec<String> {
+fn names(source: &SearchableTools) -> Vec<String> {
     source.tools().iter().map(|tool| tool.def().name.clone()).collect()
 }
 
-async fn call(source: &SearchedTools, name: &str, args: Value) -> ToolOutput {
+async fn call(source: &SearchableTools, name: &str, args: Value) -> ToolOutput {
     let id = "0190b6a0-0000-7000-8000-000000000000";
     let call = ToolCall { id: "c".to_owned(), name: name.to_owned(), args };
     let tool = source.tools().into_iter().find(|tool| tool.def().name == name).unwrap();
@@ -48,14 +48,14 @@ async fn call(source: &SearchedTools, name: &str, args: Value) -> ToolOutput {
 
 #[test]
 fn few_tools_are_all_exposed() {
-    let source = SearchedTools::new(Arc::new(ManyTools(3)), 8000);
+    let source = SearchableTools::new(Arc::new(ManyTools(3)), 8000);
     assert_eq!(names(&source), ["tool_000", "tool_001", "tool_002"]);
     assert_eq!(source.cost(), SchemaCost { total: 28, offered: 28 });
 }
 
 #[tokio::test]
 async fn many_tools_are_searched_and_loaded() {
-    let source = SearchedTools::new(Arc::new(ManyTools(300)), 8000);
+    let source = SearchableTools::new(Arc::new(ManyTools(300)), 8000);
     assert_eq!(names(&source), ["tool_search", "tool_load"]);
     assert_eq!(source.cost(), SchemaCost { total: 2797, offered: 127 });
     let found = call(&source, "tool_search", json!({ "query": "paint FENCE 120" })).await.content.to_text();

@@ -11,13 +11,13 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::link::{CallError, Link};
-use super::state::{LoginState, ServerState, Shared, ToolEntry};
-use crate::auth::Tokens;
+use super::state::{LoginState, ServerState, SharedServer, ToolEntry};
+use crate::auth::TokenStore;
+use crate::client_features::{ClientFeatures, Handler};
 use crate::config::{ServerConfig, TransportConfig};
-use crate::connect::{ConnectError, Connected, Connector};
+use crate::connect::{ConnectError, Connection, Connector};
 use crate::decode::ListedTool;
 use crate::era::{Era, EraCache};
-use crate::host::{Handler, Host};
 use crate::names::exposed_name;
 use crate::process::{Launcher, StrayOutput};
 
@@ -37,30 +37,30 @@ const MIN_USEFUL: Duration = Duration::from_secs(2);
 
 /// Command to an actor.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum ActorCommand {
     /// Close the connection and open a new one.
     Reload,
 }
 
 /// Dependencies of an actor.
 pub(crate) struct Tools {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedServer>,
     pub(crate) launcher: Arc<Launcher>,
     pub(crate) eras: Arc<EraCache>,
-    pub(crate) host: Option<Arc<dyn Host>>,
-    pub(crate) tokens: Option<Arc<dyn Tokens>>,
+    pub(crate) host: Option<Arc<dyn ClientFeatures>>,
+    pub(crate) tokens: Option<Arc<dyn TokenStore>>,
 }
 
 struct Actor {
     with: Tools,
     handler: Arc<Handler>,
     stop: CancellationToken,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<ActorCommand>,
     failures: u32,
 }
 
 /// Reason why a connection is no longer used.
-enum Leave {
+enum DisconnectReason {
     Stopped,
     Reload,
     Died,
@@ -71,7 +71,7 @@ enum Leave {
 pub(crate) fn spawn_actor(
     with: Tools,
     stop: CancellationToken,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<ActorCommand>,
 ) -> JoinHandle<()> {
     let handler = Arc::new(Handler {
         server: with.shared.config.name.as_str().into(),
@@ -86,7 +86,7 @@ impl Actor {
         loop {
             // A failed server stays in the state `Failed` until it is ready again.
             if self.failures == 0 || !matches!(self.with.shared.state(), ServerState::Failed { .. }) {
-                self.with.shared.lost(ServerState::Pending);
+                self.with.shared.set_disconnected(ServerState::Pending);
             }
             let opened = tokio::select! {
                 opened = self.open() => opened,
@@ -97,9 +97,9 @@ impl Actor {
                 Err(state) => self.back_off_failed(state).await,
             };
             match leave {
-                Leave::Stopped => return,
-                Leave::Reload => self.failures = 0,
-                Leave::Died => self.with.shared.restarted(),
+                DisconnectReason::Stopped => return,
+                DisconnectReason::Reload => self.failures = 0,
+                DisconnectReason::Died => self.with.shared.count_restart(),
             }
         }
     }
@@ -111,7 +111,7 @@ impl Actor {
         match timeout(limit, self.open_without_timeout()).await {
             Ok(Ok(opened)) => Ok(opened),
             Ok(Err(error)) if error.needs_login() => {
-                shared.wants_login(error.challenge().unwrap_or_default());
+                shared.set_needs_login(error.challenge().unwrap_or_default());
                 let reason =
                     format!("{}; log in with `rkat mcp login {}`", crate::causes(&error), shared.config.name);
                 Err(ServerState::NeedsReauth { reason })
@@ -147,10 +147,10 @@ impl Actor {
             authorized,
             log: &shared.log,
         };
-        let Connected { service, era } = connector.connect().await?;
+        let Connection { service, era } = connector.connect().await?;
         let link = Link::new(service.peer().clone(), Arc::clone(&self.handler));
         let (tools, warnings) = link.list_tools(shared.config.connect_timeout).await?;
-        shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
+        shared.set_ready(link.clone(), era, entries(&shared.config, tools), warnings);
         Ok((service, link, era))
     }
 
@@ -185,22 +185,27 @@ impl Actor {
     }
 
     /// Uses a connection until it ends or must be closed.
-    async fn serve(&mut self, service: RunningService<RoleClient, Handler>, link: &Link, era: Era) -> Leave {
+    async fn serve(
+        &mut self,
+        service: RunningService<RoleClient, Handler>,
+        link: &Link,
+        era: Era,
+    ) -> DisconnectReason {
         let closed = service.cancellation_token();
         let since = Instant::now();
         let waiting = service.waiting();
         tokio::pin!(waiting);
         let leave = tokio::select! {
-            _ = &mut waiting => Leave::Died,
-            () = self.stop.cancelled() => Leave::Stopped,
+            _ = &mut waiting => DisconnectReason::Died,
+            () = self.stop.cancelled() => DisconnectReason::Stopped,
             order = self.orders.recv() => match order {
-                Some(Order::Reload) => Leave::Reload,
-                None => Leave::Stopped,
+                Some(ActorCommand::Reload) => DisconnectReason::Reload,
+                None => DisconnectReason::Stopped,
             },
             // This runs until another branch completes.
-            () = follow(&self.with.shared, &self.handler, link, era) => Leave::Died,
+            () = follow(&self.with.shared, &self.handler, link, era) => DisconnectReason::Died,
         };
-        if let Leave::Died = leave {
+        if let DisconnectReason::Died = leave {
             if since.elapsed() >= STABLE_AFTER {
                 self.failures = 0;
             }
@@ -213,61 +218,65 @@ impl Actor {
             };
             let failed = self.failed(reason);
             let displayed = if useless || self.failures > 0 { failed.clone() } else { ServerState::Pending };
-            return self.rest(failed, displayed).await;
+            return self.back_off(failed, displayed).await;
         }
-        let coming_back = matches!(leave, Leave::Reload);
-        self.with.shared.lost(if coming_back { ServerState::Pending } else { ServerState::Removing });
-        let _ = timeout(DRAIN_TIMEOUT, self.with.shared.calls_ended()).await;
+        let coming_back = matches!(leave, DisconnectReason::Reload);
+        self.with.shared.set_disconnected(if coming_back {
+            ServerState::Pending
+        } else {
+            ServerState::Removing
+        });
+        let _ = timeout(DRAIN_TIMEOUT, self.with.shared.wait_for_calls()).await;
         closed.cancel();
         let _ = waiting.await;
         leave
     }
 
     /// Waits after a failed attempt, for the backoff or for a command.
-    async fn back_off_failed(&mut self, state: ServerState) -> Leave {
+    async fn back_off_failed(&mut self, state: ServerState) -> DisconnectReason {
         let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
         // A command that never started would fail again; a URL that was unreachable may become available.
         let hopeless = matches!(state, ServerState::NeedsReauth { .. })
             || (local && self.with.shared.view().restarts == 0 && self.failures == 0);
         if hopeless {
-            self.with.shared.lost(state);
+            self.with.shared.set_disconnected(state);
             return self.await_command().await;
         }
-        self.rest(state.clone(), state).await
+        self.back_off(state.clone(), state).await
     }
 
     /// Waits before the next attempt. In the meantime, the server has the state `displayed`.
-    async fn rest(&mut self, state: ServerState, displayed: ServerState) -> Leave {
+    async fn back_off(&mut self, state: ServerState, displayed: ServerState) -> DisconnectReason {
         self.failures = self.failures.saturating_add(1);
         let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
         if local && self.failures > MAX_FAILURES {
-            self.with.shared.lost(state);
+            self.with.shared.set_disconnected(state);
             return self.await_command().await;
         }
-        self.with.shared.lost(displayed);
+        self.with.shared.set_disconnected(displayed);
         if let ServerState::Failed { reason } = state {
             self.with.shared.note_error(reason);
         }
         let backoff = (MIN_BACKOFF * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(MAX_BACKOFF);
         tokio::select! {
-            () = sleep(backoff) => Leave::Died,
+            () = sleep(backoff) => DisconnectReason::Died,
             leave = self.await_command() => leave,
         }
     }
 
-    async fn await_command(&mut self) -> Leave {
+    async fn await_command(&mut self) -> DisconnectReason {
         tokio::select! {
-            () = self.stop.cancelled() => Leave::Stopped,
+            () = self.stop.cancelled() => DisconnectReason::Stopped,
             order = self.orders.recv() => match order {
-                Some(Order::Reload) => Leave::Reload,
-                None => Leave::Stopped,
+                Some(ActorCommand::Reload) => DisconnectReason::Reload,
+                None => DisconnectReason::Stopped,
             },
         }
     }
 }
 
 /// Lists the tools again whenever they change, while the connection is used.
-async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
+async fn follow(shared: &SharedServer, handler: &Handler, link: &Link, era: Era) {
     let listening = async {
         if era == Era::Modern {
             link.listen().await;
@@ -278,7 +287,7 @@ async fn follow(shared: &Shared, handler: &Handler, link: &Link, era: Era) {
             handler.tools_changed.notified().await;
             match link.list_tools(shared.config.connect_timeout).await {
                 Ok((tools, warnings)) => {
-                    shared.ready(link.clone(), era, entries(&shared.config, tools), warnings);
+                    shared.set_ready(link.clone(), era, entries(&shared.config, tools), warnings);
                 }
                 Err(error) => shared.note_error(format!("cannot list the changed tools: {error}")),
             }

@@ -11,8 +11,8 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 
+use crate::client_features::{ClientFeature, Handler};
 use crate::decode::{self, ListedTool};
-use crate::host::{Handler, Question};
 
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
@@ -147,9 +147,11 @@ impl Link {
         for (key, request) in result.get("inputRequests").and_then(Value::as_object).into_iter().flatten() {
             let params = request.get("params").cloned().unwrap_or_else(|| json!({}));
             let (question, declined) = match request.get("method").and_then(Value::as_str) {
-                Some("elicitation/create") => (Question::Elicitation, Some(json!({ "action": "decline" }))),
-                Some("roots/list") => (Question::Roots, Some(json!({ "roots": [] }))),
-                Some("sampling/createMessage") => (Question::Sampling, None),
+                Some("elicitation/create") => {
+                    (ClientFeature::Elicitation, Some(json!({ "action": "decline" })))
+                }
+                Some("roots/list") => (ClientFeature::Roots, Some(json!({ "roots": [] }))),
+                Some("sampling/createMessage") => (ClientFeature::Sampling, None),
                 _ => return Err(CallError::Confused("the server sent an unknown input request")),
             };
             let unsupported = CallError::Confused("the server requested sampling, which was declined");

@@ -12,7 +12,7 @@ use crate::config::ServerConfig;
 use crate::decode::ListedTool;
 use crate::era::Era;
 use crate::process::{ProcessLog, StrayOutput};
-use crate::set::Notify;
+use crate::set::NoticeSink;
 
 /// State of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ struct Facts {
 }
 
 /// Shared state of one server.
-pub(crate) struct Shared {
+pub(crate) struct SharedServer {
     pub(crate) config: ServerConfig,
     pub(crate) log: Mutex<Option<Arc<ProcessLog>>>,
     facts: Mutex<Facts>,
@@ -133,11 +133,11 @@ pub(crate) struct Shared {
     /// Notified of every change.
     changed: watch::Sender<()>,
     pub(crate) redactor: Redactor,
-    notify: Option<Notify>,
+    notify: Option<NoticeSink>,
 }
 
 /// Guard that counts an active call.
-pub(crate) struct CallGuard<'a>(&'a Shared);
+pub(crate) struct CallGuard<'a>(&'a SharedServer);
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
@@ -145,12 +145,12 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-impl Shared {
+impl SharedServer {
     pub(crate) fn new(
         config: ServerConfig,
         changed: watch::Sender<()>,
         redactor: Redactor,
-        notify: Option<Notify>,
+        notify: Option<NoticeSink>,
     ) -> Self {
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let facts = Facts {
@@ -208,7 +208,7 @@ impl Shared {
         Arc::clone(&self.facts().tools)
     }
 
-    pub(crate) fn restarted(&self) {
+    pub(crate) fn count_restart(&self) {
         tracing::debug!(server = self.config.name.as_str(), "the MCP server has reconnected");
         self.facts().restarts += 1;
     }
@@ -218,14 +218,14 @@ impl Shared {
     }
 
     /// Records that the server requires a login, at least for some of its features.
-    pub(crate) fn wants_login(&self, challenge: &str) {
+    pub(crate) fn set_needs_login(&self, challenge: &str) {
         let mut facts = self.facts();
         facts.login = LoginState::NeedsReauth;
         facts.challenge = Some(self.redactor.redact(challenge).into_owned());
     }
 
     /// Records a connection and its tools.
-    pub(crate) fn ready(&self, link: Link, era: Era, tools: Vec<ToolEntry>, warnings: Vec<String>) {
+    pub(crate) fn set_ready(&self, link: Link, era: Era, tools: Vec<ToolEntry>, warnings: Vec<String>) {
         let server = self.config.name.as_str();
         tracing::info!(server, tools = tools.len(), ?era, "the MCP server is ready");
         let mut facts = self.facts();
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     /// Records that no connection exists.
-    pub(crate) fn lost(&self, mut state: ServerState) {
+    pub(crate) fn set_disconnected(&self, mut state: ServerState) {
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
             self.redactor.redact_text(reason);
             tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
@@ -279,7 +279,7 @@ impl Shared {
     }
 
     /// Waits until no call is active.
-    pub(crate) async fn calls_ended(&self) {
+    pub(crate) async fn wait_for_calls(&self) {
         let mut calls = self.calls.subscribe();
         let _ = calls.wait_for(|count| *count == 0).await;
     }

@@ -7,7 +7,7 @@ use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::{CallError, ServerState, Shared, ToolEntry};
+use super::{CallError, ServerState, SharedServer, ToolEntry};
 use crate::decode;
 
 /// Time after which the user is notified that a call is still running.
@@ -15,7 +15,7 @@ const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
 /// One tool of one server. It stays callable after the server reconnects.
 pub(crate) struct McpTool {
-    server: Arc<Shared>,
+    server: Arc<SharedServer>,
     /// Name on the server.
     tool: String,
     def: ToolDef,
@@ -23,7 +23,7 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    pub(crate) fn new(server: Arc<Shared>, entry: &ToolEntry) -> Self {
+    pub(crate) fn new(server: Arc<SharedServer>, entry: &ToolEntry) -> Self {
         let def = ToolDef {
             name: entry.exposed.clone(),
             description: entry.listed.description.clone(),
@@ -98,7 +98,7 @@ fn meta(trace: &TraceContext) -> Value {
 }
 
 /// Returns the tool output for an unavailable server.
-pub(crate) fn unavailable(server: &Shared) -> ToolOutput {
+pub(crate) fn unavailable(server: &SharedServer) -> ToolOutput {
     let name = &server.config.name;
     let why = match server.state() {
         ServerState::Pending | ServerState::Ready => "is reconnecting; try again in a moment".to_owned(),
@@ -110,7 +110,7 @@ pub(crate) fn unavailable(server: &Shared) -> ToolOutput {
 }
 
 /// Returns the tool output for a failed call.
-pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
+pub(crate) fn failure(server: &SharedServer, error: &CallError) -> ToolOutput {
     let name = &server.config.name;
     // The task that owns the connection records a better reason for its end.
     if !matches!(error, CallError::Closed) {
@@ -138,7 +138,7 @@ pub(crate) fn failure(server: &Shared, error: &CallError) -> ToolOutput {
             ToolOutput::failure(ToolFailure::ExecutionFailed, &message)
         }
         CallError::NeedsLogin { challenge } => {
-            server.wants_login(challenge);
+            server.set_needs_login(challenge);
             let message = format!("server `{name}` requires a login: `rkat mcp login {name}`");
             ToolOutput::failure(ToolFailure::AccessDenied, &message)
         }

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::ServerSet;
 use crate::config::ServerConfig;
-use crate::server::{Order, ServerState};
+use crate::server::{ActorCommand, ServerState};
 
 /// A change to the servers in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ServerChange {
     /// Add a server, replacing one of the same name.
     Add(Box<ServerConfig>),
     /// Remove a server. Active calls may finish.
@@ -23,7 +23,7 @@ pub enum Change {
 
 impl ServerSet {
     /// Stages a change for the next [`apply`](Self::apply).
-    pub fn stage(&self, change: Change) {
+    pub fn stage(&self, change: ServerChange) {
         self.staged.lock().unwrap_or_else(PoisonError::into_inner).push(change);
     }
 
@@ -35,11 +35,11 @@ impl ServerSet {
             .map(|(name, server)| (name.clone(), server.shared.config.clone()))
             .collect();
         for name in known.keys().filter(|name| !wanted.iter().any(|config| config.name == **name)) {
-            self.stage(Change::Remove(name.clone()));
+            self.stage(ServerChange::Remove(name.clone()));
         }
         for config in wanted {
             if known.get(&config.name) != Some(&config) {
-                self.stage(Change::Add(Box::new(config)));
+                self.stage(ServerChange::Add(Box::new(config)));
             }
         }
     }
@@ -49,7 +49,7 @@ impl ServerSet {
     /// A run calls this between two steps.
     pub fn apply(&self) -> Vec<ToolConfigChange> {
         let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut changes: Vec<_> = staged.into_iter().map(|change| self.make(change)).collect();
+        let mut changes: Vec<_> = staged.into_iter().map(|change| self.apply_change(change)).collect();
         for (name, server) in self.servers().iter_mut() {
             changes.extend(server.reported.update(name, server.shared.state()));
         }
@@ -57,22 +57,22 @@ impl ServerSet {
     }
 
     /// Applies a change immediately.
-    pub(super) fn make(&self, change: Change) -> ToolConfigChange {
+    pub(super) fn apply_change(&self, change: ServerChange) -> ToolConfigChange {
         match change {
-            Change::Add(config) => {
+            ServerChange::Add(config) => {
                 let name = config.name.clone();
                 self.add(*config);
-                told(ToolConfigOperation::Add, &name, "applied", "pending")
+                config_change(ToolConfigOperation::Add, &name, "applied", "pending")
             }
-            Change::Remove(name) => {
+            ServerChange::Remove(name) => {
                 let before = self.servers().remove(&name);
                 let (status, phase) =
                     if before.is_some() { ("applied", "removed") } else { ("rejected", "unknown") };
                 self.leave(before);
                 self.changed.send_replace(());
-                told(ToolConfigOperation::Remove, &name, status, phase)
+                config_change(ToolConfigOperation::Remove, &name, status, phase)
             }
-            Change::Reload(name) => {
+            ServerChange::Reload(name) => {
                 let mut servers = self.servers();
                 let chosen: Vec<_> = servers
                     .iter_mut()
@@ -85,23 +85,23 @@ impl ServerSet {
                 };
                 for (_, server) in chosen.into_iter().filter(|(_, server)| server.task.is_some()) {
                     // A full queue already contains a reload.
-                    let _ = server.orders.try_send(Order::Reload);
-                    server.shared.lost(ServerState::Pending);
-                    server.reported = Reported::reloaded();
+                    let _ = server.orders.try_send(ActorCommand::Reload);
+                    server.shared.set_disconnected(ServerState::Pending);
+                    server.reported = ReportedState::reloaded();
                 }
-                told(ToolConfigOperation::Reload, name.as_deref().unwrap_or("*"), status, phase)
+                config_change(ToolConfigOperation::Reload, name.as_deref().unwrap_or("*"), status, phase)
             }
         }
     }
 }
 
 /// Last reported state of a server, and the operation that led to it.
-pub(super) struct Reported {
+pub(super) struct ReportedState {
     state: ServerState,
     operation: ToolConfigOperation,
 }
 
-impl Reported {
+impl ReportedState {
     /// Creates the entry of an added server. It counts as being added until it is ready.
     pub(super) fn added(state: ServerState) -> Self {
         Self { state, operation: ToolConfigOperation::Add }
@@ -134,10 +134,10 @@ fn outcome(operation: ToolConfigOperation, name: &str, state: &ServerState) -> O
         ServerState::Pending => ("connecting".to_owned(), "pending"),
         ServerState::Disabled | ServerState::Removing => return None,
     };
-    Some(told(operation, name, &status, phase))
+    Some(config_change(operation, name, &status, phase))
 }
 
-pub(super) fn told(
+pub(super) fn config_change(
     operation: ToolConfigOperation,
     target: &str,
     status: &str,

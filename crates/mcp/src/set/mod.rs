@@ -4,7 +4,7 @@
 //! effect between two steps.
 
 mod changes;
-mod offer;
+mod listing;
 mod session;
 
 use std::collections::BTreeMap;
@@ -17,36 +17,38 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Tokens;
+use crate::auth::TokenStore;
+use crate::client_features::ClientFeatures;
 use crate::config::ServerConfig;
 use crate::era::{EraCache, HandshakeMemory};
-use crate::host::Host;
 use crate::process::Launcher;
-use crate::server::{ActorTools, CallError, Order, ServerState, ServerView, Shared, spawn_actor};
+use crate::server::{
+    ActorCommand, ActorTools, CallError, ServerState, ServerView, SharedServer, spawn_actor,
+};
 
-pub use changes::Change;
-use changes::Reported;
+use changes::ReportedState;
+pub use changes::ServerChange;
 pub use session::SessionServers;
 
 /// Sink for notices to the user, one line at a time.
-pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
+pub type NoticeSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Time after which the user is notified of pending servers.
 const NOTICE_DELAY: Duration = Duration::from_secs(3);
 
 /// Options for running servers.
 #[derive(Clone, Default)]
-pub struct SetOptions {
+pub struct ServerSetOptions {
     /// Launcher for commands.
     pub launcher: Launcher,
     /// Handler for requests of servers.
-    pub host: Option<Arc<dyn Host>>,
+    pub host: Option<Arc<dyn ClientFeatures>>,
     /// Storage of the user's tokens.
-    pub tokens: Option<Arc<dyn Tokens>>,
+    pub tokens: Option<Arc<dyn TokenStore>>,
     /// Storage for the commands that never respond to `server/discover`.
     pub handshakes: Option<Arc<dyn HandshakeMemory>>,
     /// Sink for notices about slow servers.
-    pub notify: Option<Notify>,
+    pub notify: Option<NoticeSink>,
     /// Redactor that learns the secrets passed to servers, and removes them from output and errors.
     pub redactor: Redactor,
 }
@@ -62,24 +64,24 @@ pub struct RequiredError {
 }
 
 struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
     stop: CancellationToken,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<ActorCommand>,
     task: Option<JoinHandle<()>>,
-    reported: Reported,
+    reported: ReportedState,
 }
 
 /// The servers in use. Dropping the set stops them all.
 pub struct ServerSet {
     launcher: Arc<Launcher>,
-    host: Option<Arc<dyn Host>>,
-    tokens: Option<Arc<dyn Tokens>>,
+    host: Option<Arc<dyn ClientFeatures>>,
+    tokens: Option<Arc<dyn TokenStore>>,
     redactor: Redactor,
-    notify: Option<Notify>,
+    notify: Option<NoticeSink>,
     handshakes: Option<Arc<dyn HandshakeMemory>>,
     eras: Arc<EraCache>,
     servers: Mutex<BTreeMap<String, Server>>,
-    staged: Mutex<Vec<Change>>,
+    staged: Mutex<Vec<ServerChange>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
     changed: watch::Sender<()>,
 }
@@ -87,7 +89,7 @@ pub struct ServerSet {
 impl ServerSet {
     /// Creates an empty set.
     #[must_use]
-    pub fn new(options: SetOptions) -> Self {
+    pub fn new(options: ServerSetOptions) -> Self {
         Self {
             launcher: Arc::new(options.launcher),
             host: options.host,
@@ -126,9 +128,13 @@ impl ServerSet {
     pub fn add(&self, config: ServerConfig) {
         let name = config.name.clone();
         let enabled = config.enabled;
-        config.tell_secrets(&self.redactor);
-        let shared =
-            Arc::new(Shared::new(config, self.changed.clone(), self.redactor.clone(), self.notify.clone()));
+        config.register_secrets(&self.redactor);
+        let shared = Arc::new(SharedServer::new(
+            config,
+            self.changed.clone(),
+            self.redactor.clone(),
+            self.notify.clone(),
+        ));
         let stop = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(4);
         let with = ActorTools {
@@ -139,7 +145,7 @@ impl ServerSet {
             tokens: self.tokens.clone(),
         };
         let task = enabled.then(|| spawn_actor(with, stop.clone(), inbox));
-        let reported = Reported::added(shared.state());
+        let reported = ReportedState::added(shared.state());
         let before = self.servers().insert(name, Server { shared, stop, orders, task, reported });
         self.leave(before);
         self.changed.send_replace(());
@@ -148,13 +154,13 @@ impl ServerSet {
     /// Lists the servers that are still connecting.
     #[must_use]
     pub fn pending(&self) -> Vec<String> {
-        offer::pending(&self.all())
+        listing::pending(&self.all())
     }
 
     /// Returns the notice for the model while servers are connecting.
     #[must_use]
     pub fn pending_notice(&self) -> Option<String> {
-        offer::pending_notice(&self.all())
+        listing::pending_notice(&self.all())
     }
 
     /// Waits until no server is connecting, or until the timeout. Returns `true` if no server is connecting.
@@ -196,7 +202,8 @@ impl ServerSet {
             return outcome;
         }
         let servers = self.all();
-        let waits = |server: &&Arc<Shared>| server.config.required && server.state() == ServerState::Pending;
+        let waits =
+            |server: &&Arc<SharedServer>| server.config.required && server.state() == ServerState::Pending;
         servers.iter().filter(waits).for_each(|server| server.notify_waiting());
         outcome.await
     }
@@ -223,7 +230,7 @@ impl ServerSet {
     /// Returns the status of every server, with the exposed names of its tools.
     #[must_use]
     pub fn views(&self) -> Vec<ServerView> {
-        offer::views(&self.all())
+        listing::views(&self.all())
     }
 
     /// Lists the tools of every ready server again, so that a server that exited after its first responses is no longer
@@ -276,7 +283,7 @@ impl ServerSet {
     }
 
     /// Returns the shared state of all servers, ordered by name.
-    pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
+    pub(crate) fn all(&self) -> Vec<Arc<SharedServer>> {
         self.servers().values().map(|server| Arc::clone(&server.shared)).collect()
     }
 }
@@ -290,7 +297,7 @@ impl Drop for ServerSet {
 }
 
 impl ToolSource for ServerSet {
-    fn settle(&self) -> Vec<ToolConfigChange> {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
         self.apply()
     }
 
@@ -299,6 +306,6 @@ impl ToolSource for ServerSet {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        offer::tools(&self.all())
+        listing::tools(&self.all())
     }
 }

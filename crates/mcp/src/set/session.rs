@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meerkat_core::{Tool, ToolConfigChange, ToolConfigOperation, ToolSource};
 
-use super::changes::{Change, Reported, told};
-use super::{ServerSet, offer};
-use crate::server::{ServerState, ServerView, Shared};
+use super::changes::{ReportedState, ServerChange, config_change};
+use super::{ServerSet, listing};
+use crate::server::{ServerState, ServerView, SharedServer};
 
 /// Servers that one session uses. Dropping it stops the session's own servers.
 pub struct SessionServers {
@@ -26,11 +26,11 @@ struct State {
     /// Shared servers that the session has removed.
     hidden: BTreeSet<String>,
     /// Last reported states; `None` before the first step.
-    reported: Option<BTreeMap<String, Reported>>,
+    reported: Option<BTreeMap<String, ReportedState>>,
 }
 
 enum Staged {
-    Change(Change),
+    Change(ServerChange),
     /// Use a shared server again.
     Show(String),
 }
@@ -43,7 +43,7 @@ impl SessionServers {
     }
 
     /// Stages a change for the session's next step.
-    pub fn stage(&self, change: Change) {
+    pub fn stage(&self, change: ServerChange) {
         self.state().staged.push(Staged::Change(change));
     }
 
@@ -59,10 +59,10 @@ impl SessionServers {
             self.visible().into_iter().map(|shared| shared.config.name.clone()).collect();
         for staged in &self.state().staged {
             match staged {
-                Staged::Change(Change::Add(config)) => names.insert(config.name.clone()),
+                Staged::Change(ServerChange::Add(config)) => names.insert(config.name.clone()),
                 Staged::Show(name) => names.insert(name.clone()),
-                Staged::Change(Change::Remove(name)) => names.remove(name),
-                Staged::Change(Change::Reload(_)) => false,
+                Staged::Change(ServerChange::Remove(name)) => names.remove(name),
+                Staged::Change(ServerChange::Reload(_)) => false,
             };
         }
         names
@@ -71,7 +71,7 @@ impl SessionServers {
     /// Returns the status of every server of the session.
     #[must_use]
     pub fn views(&self) -> Vec<ServerView> {
-        offer::views(&self.visible())
+        listing::views(&self.visible())
     }
 
     /// Returns `true` if the session uses exactly the shared servers, and no change is staged.
@@ -94,8 +94,8 @@ impl SessionServers {
     }
 
     /// Applies a change to the session's own servers.
-    fn change_own(&self, change: Change) -> ToolConfigChange {
-        self.own.get_or_init(|| Box::new(self.shared.sibling())).make(change)
+    fn change_own(&self, change: ServerChange) -> ToolConfigChange {
+        self.own.get_or_init(|| Box::new(self.shared.sibling())).apply_change(change)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -104,7 +104,7 @@ impl SessionServers {
 
     /// Returns the servers ordered by name, so that the order of tools does not depend on which set a server belongs
     /// to.
-    fn visible(&self) -> Vec<Arc<Shared>> {
+    fn visible(&self) -> Vec<Arc<SharedServer>> {
         let state = self.state();
         let shared = self.shared.all().into_iter();
         let mut servers: Vec<_> = shared
@@ -120,18 +120,18 @@ impl SessionServers {
         !state.hidden.contains(name) && self.shared.has(name)
     }
 
-    fn make(&self, staged: Staged) -> Option<ToolConfigChange> {
+    fn apply_staged(&self, staged: Staged) -> Option<ToolConfigChange> {
         match staged {
-            Staged::Change(Change::Add(config)) => {
+            Staged::Change(ServerChange::Add(config)) => {
                 let name = config.name.clone();
                 let mut state = self.state();
                 state.hidden.insert(name.clone());
-                state.record(&name, Reported::added(ServerState::Pending));
+                state.record(&name, ReportedState::added(ServerState::Pending));
                 drop(state);
-                Some(self.change_own(Change::Add(config)))
+                Some(self.change_own(ServerChange::Add(config)))
             }
-            Staged::Change(Change::Remove(name)) => Some(self.remove(&name)),
-            Staged::Change(Change::Reload(name)) => Some(self.reload(name.as_deref())),
+            Staged::Change(ServerChange::Remove(name)) => Some(self.remove(&name)),
+            Staged::Change(ServerChange::Reload(name)) => Some(self.reload(name.as_deref())),
             Staged::Show(name) => {
                 let mut state = self.state();
                 state.hidden.remove(&name);
@@ -140,7 +140,7 @@ impl SessionServers {
                     reported.remove(&name);
                 }
                 drop(state);
-                self.has_own(&name).then(|| self.change_own(Change::Remove(name)))
+                self.has_own(&name).then(|| self.change_own(ServerChange::Remove(name)))
             }
         }
     }
@@ -160,10 +160,10 @@ impl SessionServers {
         }
         drop(state);
         if own {
-            self.change_own(Change::Remove(name.to_owned()));
+            self.change_own(ServerChange::Remove(name.to_owned()));
         }
         let (status, phase) = if known { ("applied", "removed") } else { ("rejected", "unknown") };
-        told(ToolConfigOperation::Remove, name, status, phase)
+        config_change(ToolConfigOperation::Remove, name, status, phase)
     }
 
     fn reload(&self, name: Option<&str>) -> ToolConfigChange {
@@ -171,35 +171,35 @@ impl SessionServers {
         let chosen: Vec<_> =
             chosen.into_iter().filter(|known| name.is_none_or(|name| name == known)).collect();
         for known in &chosen {
-            self.state().record(known, Reported::reloaded());
-            let reload = Change::Reload(Some(known.clone()));
+            self.state().record(known, ReportedState::reloaded());
+            let reload = ServerChange::Reload(Some(known.clone()));
             if self.has_own(known) {
                 self.change_own(reload);
             } else {
-                self.shared.make(reload);
+                self.shared.apply_change(reload);
             }
         }
         let unknown = chosen.is_empty() && name.is_some();
         let (status, phase) = if unknown { ("rejected", "unknown") } else { ("applied", "pending") };
-        told(ToolConfigOperation::Reload, name.unwrap_or("*"), status, phase)
+        config_change(ToolConfigOperation::Reload, name.unwrap_or("*"), status, phase)
     }
 
     /// Reports the state changes of servers since the last call, regardless of their cause.
-    fn tell_states(&self) -> Vec<ToolConfigChange> {
+    fn report_state_changes(&self) -> Vec<ToolConfigChange> {
         let now: BTreeMap<_, _> =
             self.visible().into_iter().map(|shared| (shared.config.name.clone(), shared.state())).collect();
         let mut state = self.state();
-        let added = || Reported::added(ServerState::Pending);
+        let added = || ReportedState::added(ServerState::Pending);
         let known =
             state.reported.get_or_insert_with(|| now.keys().map(|name| (name.clone(), added())).collect());
         let mut changes = Vec::new();
         for name in known.keys().filter(|name| !now.contains_key(*name)) {
-            changes.push(told(ToolConfigOperation::Remove, name, "applied", "removed"));
+            changes.push(config_change(ToolConfigOperation::Remove, name, "applied", "removed"));
         }
         known.retain(|name, _| now.contains_key(name));
         for (name, server) in now {
             if !known.contains_key(&name) {
-                changes.push(told(ToolConfigOperation::Add, &name, "applied", "pending"));
+                changes.push(config_change(ToolConfigOperation::Add, &name, "applied", "pending"));
             }
             let reported = known.entry(name.clone()).or_insert_with(added);
             changes.extend(reported.update(&name, server));
@@ -210,7 +210,7 @@ impl SessionServers {
 
 impl State {
     /// Records the last reported state of a server.
-    fn record(&mut self, name: &str, server: Reported) {
+    fn record(&mut self, name: &str, server: ReportedState) {
         if let Some(reported) = &mut self.reported {
             reported.insert(name.to_owned(), server);
         }
@@ -218,19 +218,19 @@ impl State {
 }
 
 impl ToolSource for SessionServers {
-    fn settle(&self) -> Vec<ToolConfigChange> {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
         let staged = std::mem::take(&mut self.state().staged);
-        let mut changes: Vec<_> = staged.into_iter().filter_map(|staged| self.make(staged)).collect();
-        changes.extend(self.tell_states());
+        let mut changes: Vec<_> = staged.into_iter().filter_map(|staged| self.apply_staged(staged)).collect();
+        changes.extend(self.report_state_changes());
         changes
     }
 
     fn notice(&self) -> Option<String> {
-        offer::pending_notice(&self.visible())
+        listing::pending_notice(&self.visible())
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        offer::tools(&self.visible())
+        listing::tools(&self.visible())
     }
 }
 
@@ -240,17 +240,17 @@ mod tests {
 
     use super::*;
     use crate::config::ServerConfig;
-    use crate::set::SetOptions;
+    use crate::set::ServerSetOptions;
 
     #[tokio::test]
     async fn session_without_its_removed_server_is_unchanged() {
-        let session = SessionServers::new(Arc::new(ServerSet::new(SetOptions::default())));
+        let session = SessionServers::new(Arc::new(ServerSet::new(ServerSetOptions::default())));
         let own = ServerConfig::from_json(&json!({ "name": "own", "command": "/no/such/program" })).unwrap();
-        session.stage(Change::Add(Box::new(own)));
-        session.settle();
+        session.stage(ServerChange::Add(Box::new(own)));
+        session.apply_changes();
         assert!(!session.is_unchanged());
-        session.stage(Change::Remove("own".to_owned()));
-        session.settle();
+        session.stage(ServerChange::Remove("own".to_owned()));
+        session.apply_changes();
         assert!(session.is_unchanged());
         session.close().await;
     }

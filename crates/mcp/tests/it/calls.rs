@@ -1,13 +1,13 @@
 use meerkat_core::{ToolFailure, ToolOutput};
-use meerkat_mcp::{Change, ServerState};
+use meerkat_mcp::{ServerChange, ServerState};
 use meerkat_testkit::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{LONG, call, names, odd, run, set_of, settled, tool, until, view};
+use crate::support::{LONG, call, create_set, names, odd, ready_set, run, tool, until, view};
 
 #[tokio::test]
 async fn tools_resources_and_prompts_can_be_read() {
-    let set = settled(&[odd("odd", "well")]).await;
+    let set = ready_set(&[odd("odd", "well")]).await;
     assert_eq!(names(&set), ["odd__do", "mcp_resources", "mcp_prompts"]);
     assert_eq!(call(&set, "odd__do", json!({ "a": 1 })).await, ToolOutput::text("{\"a\":1}"));
     assert_eq!(
@@ -29,14 +29,14 @@ async fn tools_resources_and_prompts_can_be_read() {
 
 #[tokio::test]
 async fn garbage_between_responses_is_skipped() {
-    let set = settled(&[odd("odd", "garbage")]).await;
+    let set = ready_set(&[odd("odd", "garbage")]).await;
     assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("{}"));
     set.close().await;
 }
 
 #[tokio::test]
 async fn failed_call_returns_its_text() {
-    let set = settled(&[odd("odd", "fails")]).await;
+    let set = ready_set(&[odd("odd", "fails")]).await;
     let output = call(&set, "odd__do", json!({})).await;
     assert_eq!(output, ToolOutput { is_error: true, ..ToolOutput::text("out of ink") });
     set.close().await;
@@ -44,7 +44,7 @@ async fn failed_call_returns_its_text() {
 
 #[tokio::test]
 async fn huge_response_fails_only_its_call() {
-    let set = settled(&[odd("odd", "huge")]).await;
+    let set = ready_set(&[odd("odd", "huge")]).await;
     let output = call(&set, "odd__do", json!({})).await;
     let message = "the server's response exceeds 16 MiB and was not read; request less data (-32603)";
     assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
@@ -56,7 +56,7 @@ async fn huge_response_fails_only_its_call() {
 async fn call_without_response_is_cancelled() {
     let mut entry = odd("odd", "never-answers");
     entry["tool_timeout_secs"] = json!(1);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     let output = call(&set, "odd__do", json!({})).await;
     let message = "no response or progress from the server for 1 s; the call was cancelled. If the tool needs longer, \
                    set `tool_timeout_secs = 2` for `odd`";
@@ -67,7 +67,7 @@ async fn call_without_response_is_cancelled() {
 
 #[tokio::test]
 async fn abandoned_call_is_cancelled() {
-    let set = settled(&[odd("odd", "never-answers")]).await;
+    let set = ready_set(&[odd("odd", "never-answers")]).await;
     let tool = tool(&set, "odd__do");
     let calling = tokio::spawn(async move { run(&*tool, json!({})).await });
     tokio::task::yield_now().await;
@@ -88,14 +88,14 @@ async fn abandoned_call_is_cancelled() {
 async fn progress_keeps_a_slow_call_alive() {
     let mut entry = odd("odd", "progresses");
     entry["tool_timeout_secs"] = json!(1);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("done"));
     set.close().await;
 }
 
 #[tokio::test]
 async fn server_that_exits_in_a_call_reconnects() {
-    let set = settled(&[odd("odd", "dies-in-call")]).await;
+    let set = ready_set(&[odd("odd", "dies-in-call")]).await;
     let output = call(&set, "odd__do", json!({})).await;
     let message = "server `odd` disconnected during the call, which may have taken effect";
     assert_eq!(output, ToolOutput::failure(ToolFailure::ExecutionFailed, message));
@@ -110,7 +110,7 @@ async fn server_that_exits_in_a_call_reconnects() {
 
 #[tokio::test]
 async fn changed_tools_are_relisted() {
-    let set = settled(&[odd("odd", "changes")]).await;
+    let set = ready_set(&[odd("odd", "changes")]).await;
     call(&set, "odd__do", json!({})).await;
     until("the new tool is listed", || names(&set).contains(&"odd__more".to_owned())).await;
     set.close().await;
@@ -118,7 +118,7 @@ async fn changed_tools_are_relisted() {
 
 #[tokio::test]
 async fn looping_tool_lists_are_cut() {
-    let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
+    let set = ready_set(&[odd("loops", "loops"), odd("pages", "pages")]).await;
     let tools = |name: &str| view(&set, name).tools.into_iter().map(|tool| tool.exposed).collect::<Vec<_>>();
     assert_eq!(tools("loops"), ["loops__first", "loops__second"]);
     assert_eq!(view(&set, "loops").warnings, ["the tool list repeats itself; the rest was skipped"]);
@@ -129,7 +129,7 @@ async fn looping_tool_lists_are_cut() {
 
 #[tokio::test]
 async fn duplicate_tool_is_listed_once() {
-    let set = settled(&[odd("odd", "repeats")]).await;
+    let set = ready_set(&[odd("odd", "repeats")]).await;
     assert_eq!(names(&set)[..2], ["odd__do", "odd__other"]);
     assert_eq!(view(&set, "odd").warnings, ["`do` is listed twice; using the first"]);
     set.close().await;
@@ -137,7 +137,7 @@ async fn duplicate_tool_is_listed_once() {
 
 #[tokio::test]
 async fn looping_resource_and_prompt_lists_are_cut() {
-    let set = settled(&[odd("loops", "loops"), odd("pages", "pages")]).await;
+    let set = ready_set(&[odd("loops", "loops"), odd("pages", "pages")]).await;
     let listed = async |tool: &str, server: &str| -> Value {
         let output = call(&set, tool, json!({ "server": server })).await;
         serde_json::from_str(&output.content.to_text()).unwrap()
@@ -161,7 +161,7 @@ async fn looping_resource_and_prompt_lists_are_cut() {
 async fn server_hanging_in_a_listing_can_be_closed() {
     let mut entry = odd("odd", "changes-and-hangs");
     entry["connect_timeout_secs"] = json!(3600);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     call(&set, "odd__do", json!({})).await;
     until("the tools are requested again", || {
         view(&set, "odd").stderr_tail.contains("asked for the tools again")
@@ -174,7 +174,7 @@ async fn server_hanging_in_a_listing_can_be_closed() {
 async fn denied_tools_are_not_exposed() {
     let mut entry = odd("odd", "pages");
     entry["deny"] = json!(["first"]);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     assert_eq!(view(&set, "odd").tools.len(), 1);
     assert_eq!(names(&set)[0], "odd__second");
     set.close().await;
@@ -182,12 +182,12 @@ async fn denied_tools_are_not_exposed() {
 
 #[tokio::test]
 async fn servers_never_share_a_tool_name() {
-    let set = settled(&[odd("a", "pages"), odd("a__b", "pages")]).await;
+    let set = ready_set(&[odd("a", "pages"), odd("a__b", "pages")]).await;
     let mut all = names(&set);
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 6);
-    set.stage(Change::Remove("a".to_owned()));
+    set.stage(ServerChange::Remove("a".to_owned()));
     set.apply();
     assert!(!names(&set).contains(&"a__first".to_owned()));
     set.close().await;
@@ -201,7 +201,7 @@ async fn tool_name_is_independent_of_later_servers() {
     late["args"] = json!(["waits", go]);
     late["connect_timeout_secs"] = json!(60);
     // Without the hash, both tools would be named `a__b__do`.
-    let set = set_of(&[late, odd("a__b", "well")]);
+    let set = create_set(&[late, odd("a__b", "well")]);
     until("the second is ready", || view(&set, "a__b").state == ServerState::Ready).await;
     let before = view(&set, "a__b").tools;
     std::fs::write(&go, "").unwrap();
@@ -213,7 +213,7 @@ async fn tool_name_is_independent_of_later_servers() {
 
 #[tokio::test]
 async fn tool_of_a_removed_server_is_unavailable() {
-    let set = set_of(&[odd("odd", "well")]);
+    let set = create_set(&[odd("odd", "well")]);
     assert!(set.wait_until_ready(LONG).await);
     let tool = tool(&set, "odd__do");
     set.close().await;
@@ -225,7 +225,7 @@ async fn tool_of_a_removed_server_is_unavailable() {
 async fn late_response_is_ignored() {
     let mut entry = odd("odd", "late");
     entry["tool_timeout_secs"] = json!(1);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     let late = call(&set, "odd__do", json!({})).await;
     assert!(late.is_error && format!("{:?}", late.content).contains("timeout"), "{late:?}");
     assert_eq!(call(&set, "odd__do", json!({})).await, ToolOutput::text("in time"));
@@ -236,7 +236,7 @@ async fn late_response_is_ignored() {
 async fn progress_does_not_extend_a_call_forever() {
     let mut entry = odd("odd", "progresses-forever");
     entry["tool_timeout_secs"] = json!(1);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     let output = call(&set, "odd__do", json!({})).await;
     assert!(output.is_error && format!("{:?}", output.content).contains("timeout"), "{output:?}");
     set.close().await;

@@ -3,12 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use meerkat_mcp::{Launcher, ServerState, SetOptions};
-use meerkat_testkit::{assert_none_carries, carrying, mark};
+use meerkat_mcp::{Launcher, ServerSetOptions, ServerState};
+use meerkat_testkit::{assert_no_process_with_mark, mark, processes_with_mark};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{LONG, odd, odd_server, set_with, settled, view};
+use crate::support::{LONG, create_set_with, odd, odd_server, ready_set, view};
 
 /// Number of repetitions of each test.
 const REPETITIONS: usize = 20;
@@ -40,7 +40,7 @@ fn start_host(ending: &str, marker: &str) -> Host {
 }
 
 fn await_grandchildren(marker: &str) {
-    while carrying(marker).iter().filter(|line| line.starts_with("sleep")).count() < 3 {
+    while processes_with_mark(marker).iter().filter(|line| line.starts_with("sleep")).count() < 3 {
         std::thread::yield_now();
     }
 }
@@ -54,7 +54,7 @@ fn assert_clean_exit(ending: &str, signal: Option<Signal>) {
             kill_process(Pid::from_child(&host.0), signal).unwrap();
         }
         host.0.wait().unwrap();
-        assert_none_carries(&marker);
+        assert_no_process_with_mark(&marker);
     }
 }
 
@@ -88,10 +88,10 @@ async fn stubborn_server_is_killed() {
     let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     assert_eq!(view(&set, "odd").state, ServerState::Ready);
     set.close().await;
-    assert_none_carries(&marker);
+    assert_no_process_with_mark(&marker);
 }
 
 #[tokio::test]
@@ -99,12 +99,12 @@ async fn group_is_killed_without_a_supervisor() {
     let marker = mark();
     let mut entry = odd("odd", "stubborn");
     entry["args"] = json!(["stubborn", marker]);
-    let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
-    let set = set_with(options, &[entry]);
+    let options = ServerSetOptions { launcher: Launcher::default(), ..ServerSetOptions::default() };
+    let set = create_set_with(options, &[entry]);
     assert!(set.wait_until_ready(LONG).await);
-    assert!(!carrying(&marker).is_empty());
+    assert!(!processes_with_mark(&marker).is_empty());
     set.close().await;
-    assert_none_carries(&marker);
+    assert_no_process_with_mark(&marker);
 }
 
 #[tokio::test]
@@ -113,8 +113,8 @@ async fn failed_server_leaves_no_processes() {
     let mut entry = odd("odd", "silent");
     entry["args"] = json!(["silent", marker]);
     entry["connect_timeout_secs"] = json!(1);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     assert!(matches!(view(&set, "odd").state, ServerState::Failed { .. }));
-    assert_none_carries(&marker);
+    assert_no_process_with_mark(&marker);
     drop(set);
 }

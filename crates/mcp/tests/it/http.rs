@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{ToolFailure, ToolOutput};
-use meerkat_mcp::{Change, Era, ServerState, SetOptions};
+use meerkat_mcp::{Era, ServerChange, ServerSetOptions, ServerState};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
 
-use crate::support::{LONG, call, names, set_with, until, view};
+use crate::support::{LONG, call, create_set_with, names, until, view};
 
 /// The parts of a request that the tests check.
 #[derive(Debug, Clone)]
@@ -132,7 +132,7 @@ fn entry(web: &Web) -> Value {
 #[tokio::test]
 async fn legacy_server_is_detected_and_gets_its_headers() {
     let web = Web::start(older).await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
     assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
@@ -152,7 +152,7 @@ async fn legacy_server_is_detected_and_gets_its_headers() {
 async fn http_errors_never_classify_a_server_as_legacy() {
     for code in [401, 403, 500, 503] {
         let web = Web::start(move |_| status(code)).await;
-        let set = set_with(SetOptions::default(), &[entry(&web)]);
+        let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
         assert!(set.wait_until_ready(LONG).await);
         let state = view(&set, "web").state;
         match code {
@@ -185,7 +185,7 @@ async fn expired_session_is_reopened_and_call_retried() {
     .await;
     let mut entry = entry(&web);
     entry["era"] = json!("legacy");
-    let set = set_with(SetOptions::default(), &[entry]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(call(&set, "web__do", json!({})).await, ToolOutput::text("done"));
     let methods = web.methods();
@@ -208,11 +208,11 @@ async fn changed_era_of_a_url_is_detected() {
         _ => older(request),
     })
     .await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Modern)));
     is_newer.store(false, Ordering::Relaxed);
-    set.stage(Change::Reload(None));
+    set.stage(ServerChange::Reload(None));
     set.apply();
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!((view(&set, "web").state, view(&set, "web").era), (ServerState::Ready, Some(Era::Legacy)));
@@ -228,7 +228,7 @@ async fn redirect_to_another_origin_is_not_followed() {
         body: String::new(),
     });
     let web = web.await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     assert!(matches!(view(&set, "web").state, ServerState::Failed { .. }), "{:?}", view(&set, "web"));
     assert!(other.seen.lock().unwrap().is_empty());
@@ -275,7 +275,10 @@ async fn stream_or_post(stream: TcpStream, endpoint: &'static str, answers: broa
 #[tokio::test]
 async fn legacy_sse_server_works_over_its_stream() {
     let url = legacy_sse("/messages?session=1").await;
-    let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
+    let set = create_set_with(
+        ServerSetOptions::default(),
+        &[json!({ "name": "sse", "url": url, "transport": "sse" })],
+    );
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set), ["sse__do"], "{:?}", set.views());
     assert_eq!(call(&set, "sse__do", json!({})).await, ToolOutput::text("done"));
@@ -285,7 +288,10 @@ async fn legacy_sse_server_works_over_its_stream() {
 #[tokio::test]
 async fn foreign_message_url_is_rejected() {
     let url = legacy_sse("http://evil.example/messages").await;
-    let set = set_with(SetOptions::default(), &[json!({ "name": "sse", "url": url, "transport": "sse" })]);
+    let set = create_set_with(
+        ServerSetOptions::default(),
+        &[json!({ "name": "sse", "url": url, "transport": "sse" })],
+    );
     assert!(set.wait_until_ready(LONG).await);
     let reason = "the server's message URL `http://evil.example/messages` has a different origin";
     assert_eq!(view(&set, "sse").state, ServerState::Failed { reason: reason.to_owned() });
@@ -295,7 +301,8 @@ async fn foreign_message_url_is_rejected() {
 async fn legacy_sse_is_detected_from_a_url() {
     let url = legacy_sse("/messages?session=1").await;
     let streamable = json!({ "name": "strict", "url": url, "transport": "streamable-http" });
-    let set = set_with(SetOptions::default(), &[json!({ "name": "any", "url": url }), streamable]);
+    let set =
+        create_set_with(ServerSetOptions::default(), &[json!({ "name": "any", "url": url }), streamable]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(call(&set, "any__do", json!({})).await, ToolOutput::text("done"));
     assert!(matches!(view(&set, "strict").state, ServerState::Failed { .. }), "{:?}", view(&set, "strict"));
@@ -305,7 +312,7 @@ async fn legacy_sse_is_detected_from_a_url() {
 #[tokio::test]
 async fn unknown_url_reports_its_http_status() {
     let web = Web::start(|_| status(404)).await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     let ServerState::Failed { reason } = view(&set, "web").state else { panic!("{:?}", set.views()) };
     assert!(reason.contains("404"), "{reason}");
@@ -329,7 +336,7 @@ async fn overlong_response_fails_only_its_call() {
         _ => older(request),
     })
     .await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     let message = "the server's response exceeds 16 MiB and was not read; request less data (-32603)";
     for form in ["json", "chunks", "events"] {
@@ -351,7 +358,7 @@ async fn invalid_parts_of_a_response_are_skipped() {
         _ => older(request),
     })
     .await;
-    let set = set_with(SetOptions::default(), &[entry(&web)]);
+    let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(
         (names(&set), view(&set, "web").warnings),
@@ -380,7 +387,7 @@ async fn http_error_fails_only_its_call() {
             older(request)
         })
         .await;
-        let set = set_with(SetOptions::default(), &[entry(&web)]);
+        let set = create_set_with(ServerSetOptions::default(), &[entry(&web)]);
         assert!(set.wait_until_ready(LONG).await);
         let output = call(&set, "web__do", json!({})).await;
         let text = format!("{:?}", output.content);

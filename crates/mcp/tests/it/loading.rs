@@ -3,11 +3,15 @@ use std::sync::{Arc, Mutex};
 
 use meerkat_core::{BoxFuture, ToolConfigChange, ToolConfigOperation};
 use meerkat_mcp::config::ServerConfig;
-use meerkat_mcp::{Change, Era, HandshakeMemory, Launcher, Notify, RequiredError, ServerState, SetOptions};
+use meerkat_mcp::{
+    Era, HandshakeMemory, Launcher, NoticeSink, RequiredError, ServerChange, ServerSetOptions, ServerState,
+};
 use meerkat_testkit::Scratch;
 use serde_json::json;
 
-use crate::support::{LONG, call, names, odd, odd_server, set_of, set_with, settled, until, view};
+use crate::support::{
+    LONG, call, create_set, create_set_with, names, odd, odd_server, ready_set, until, view,
+};
 
 fn config_change(
     operation: ToolConfigOperation,
@@ -31,7 +35,7 @@ fn config_change(
 async fn silent_server_fails_without_blocking_others() {
     let mut silent = odd("silent", "silent");
     silent["connect_timeout_secs"] = json!(2);
-    let set = set_of(&[silent, odd("well", "well")]);
+    let set = create_set(&[silent, odd("well", "well")]);
     assert_eq!(
         set.pending_notice().unwrap(),
         "[MCP_PENDING] Servers connecting: silent, well. Their tools appear when they are ready."
@@ -49,7 +53,7 @@ async fn silent_server_fails_without_blocking_others() {
 #[tokio::test]
 async fn failed_required_server_is_reported() {
     let missing = json!({ "name": "gone", "command": "no-such-program", "required": true });
-    let set = set_of(&[missing, odd("silent", "silent")]);
+    let set = create_set(&[missing, odd("silent", "silent")]);
     let error = set.require().await.unwrap_err();
     let reason = "the command `no-such-program` was not found in PATH `/usr/local/bin:/usr/bin:/bin`; install it, or \
                   set `command` to its full path";
@@ -59,12 +63,12 @@ async fn failed_required_server_is_reported() {
 
 #[tokio::test]
 async fn changes_take_effect_when_they_are_applied() {
-    let set = settled(&[odd("a", "well")]).await;
+    let set = ready_set(&[odd("a", "well")]).await;
     let ready = config_change(ToolConfigOperation::Add, "a", "applied", "ready");
     assert_eq!(set.apply(), [ready]);
-    set.stage(Change::Add(Box::new(ServerConfig::from_json(&odd("b", "well")).unwrap())));
-    set.stage(Change::Remove("a".to_owned()));
-    set.stage(Change::Remove("none".to_owned()));
+    set.stage(ServerChange::Add(Box::new(ServerConfig::from_json(&odd("b", "well")).unwrap())));
+    set.stage(ServerChange::Remove("a".to_owned()));
+    set.stage(ServerChange::Remove("none".to_owned()));
     assert_eq!(names(&set)[0], "a__do", "staged changes have no effect yet");
     let expected = [
         config_change(ToolConfigOperation::Add, "b", "applied", "pending"),
@@ -76,7 +80,7 @@ async fn changes_take_effect_when_they_are_applied() {
     assert_eq!(names(&set)[0], "b__do");
     assert_eq!(set.apply(), [config_change(ToolConfigOperation::Add, "b", "applied", "ready")]);
     let before = view(&set, "b").pid;
-    set.stage(Change::Reload(None));
+    set.stage(ServerChange::Reload(None));
     assert_eq!(set.apply(), [config_change(ToolConfigOperation::Reload, "*", "applied", "pending")]);
     until("the process was replaced", || {
         let now = view(&set, "b");
@@ -94,7 +98,7 @@ async fn every_era_is_detected() {
         entry["era"] = json!("auto");
         entry
     };
-    let set = settled(&[auto("well"), auto("modern"), auto("deaf"), auto("dies-on-discover")]).await;
+    let set = ready_set(&[auto("well"), auto("modern"), auto("deaf"), auto("dies-on-discover")]).await;
     let states: Vec<_> = set.views().into_iter().map(|view| (view.name, view.state, view.era)).collect();
     let ready = |name: &str, era| (name.to_owned(), ServerState::Ready, Some(era));
     assert_eq!(
@@ -119,10 +123,10 @@ async fn changed_era_of_a_command_is_detected() {
         entry["era"] = json!("auto");
         entry
     };
-    let set = settled(&[turning("turns-newer"), turning("turns-older")]).await;
+    let set = ready_set(&[turning("turns-newer"), turning("turns-older")]).await;
     let eras = || ["turns-newer", "turns-older"].map(|name| view(&set, name).era);
     assert_eq!(eras(), [Some(Era::Legacy), Some(Era::Modern)]);
-    set.stage(Change::Reload(None));
+    set.stage(ServerChange::Reload(None));
     set.apply();
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(eras(), [Some(Era::Modern), Some(Era::Legacy)], "{:?}", set.views());
@@ -133,14 +137,14 @@ async fn changed_era_of_a_command_is_detected() {
 async fn disabled_server_is_not_started() {
     let mut entry = odd("odd", "well");
     entry["enabled"] = json!(false);
-    let set = settled(&[entry]).await;
+    let set = ready_set(&[entry]).await;
     assert_eq!((view(&set, "odd").state, view(&set, "odd").pid), (ServerState::Disabled, None));
 }
 
 #[tokio::test]
 async fn servers_work_without_a_supervisor() {
-    let options = SetOptions { launcher: Launcher::default(), ..SetOptions::default() };
-    let set = set_with(options, &[odd("odd", "well")]);
+    let options = ServerSetOptions { launcher: Launcher::default(), ..ServerSetOptions::default() };
+    let set = create_set_with(options, &[odd("odd", "well")]);
     assert!(set.wait_until_ready(LONG).await);
     assert_eq!(names(&set)[0], "odd__do");
     set.close().await;
@@ -148,7 +152,7 @@ async fn servers_work_without_a_supervisor() {
 
 #[tokio::test]
 async fn changed_file_replaces_changed_servers() {
-    let set = settled(&[odd("stays", "well"), odd("goes", "well"), odd("changes", "well")]).await;
+    let set = ready_set(&[odd("stays", "well"), odd("goes", "well"), odd("changes", "well")]).await;
     set.apply();
     let config = |entry: &serde_json::Value| ServerConfig::from_json(entry).unwrap();
     let mut changed = odd("changes", "well");
@@ -169,7 +173,7 @@ async fn changed_file_replaces_changed_servers() {
 async fn split_messages_are_reported_as_the_cause() {
     let mut split = odd("split", "multi-line");
     split["connect_timeout_secs"] = json!(1);
-    let set = settled(&[split]).await;
+    let set = ready_set(&[split]).await;
     let ServerState::Failed { reason } = view(&set, "split").state else { panic!("{:?}", set.views()) };
     let cause = "it writes JSON over several lines; MCP over stdio needs each message on one line";
     assert!(reason.starts_with(cause), "{reason}");
@@ -180,7 +184,7 @@ async fn split_messages_are_reported_as_the_cause() {
 async fn slow_server_with_a_banner_keeps_the_advice() {
     let mut slow = odd("slow", "banner");
     slow["connect_timeout_secs"] = json!(1);
-    let set = settled(&[slow]).await;
+    let set = ready_set(&[slow]).await;
     let ServerState::Failed { reason } = view(&set, "slow").state else { panic!("{:?}", set.views()) };
     let cause = "no answer to `initialize` within 1 s; its stdout has text that is not MCP: `Starting up!`; if it is \
                  slow to start, set `connect_timeout_secs = 3`";
@@ -190,7 +194,7 @@ async fn slow_server_with_a_banner_keeps_the_advice() {
 
 #[tokio::test]
 async fn server_that_exits_after_listing_has_failed() {
-    let set = settled(&[odd("brief", "lists-and-exits")]).await;
+    let set = ready_set(&[odd("brief", "lists-and-exits")]).await;
     set.confirm(LONG).await;
     let status = view(&set, "brief");
     let ServerState::Failed { reason } = status.state else { panic!("{status:?}") };
@@ -225,14 +229,14 @@ impl HandshakeMemory for Memory {
 async fn silence_about_discovery_is_remembered() {
     let memory = Arc::new(Memory::default());
     let start = async |mode: &str| {
-        let options = SetOptions {
+        let options = ServerSetOptions {
             launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
             handshakes: Some(Arc::clone(&memory) as Arc<dyn HandshakeMemory>),
-            ..SetOptions::default()
+            ..ServerSetOptions::default()
         };
         let mut entry = odd("one", mode);
         entry["era"] = json!("auto");
-        let set = set_with(options, &[entry]);
+        let set = create_set_with(options, &[entry]);
         assert!(set.wait_until_ready(LONG).await);
         let status = view(&set, "one");
         set.close().await;
@@ -251,16 +255,16 @@ async fn silence_about_discovery_is_remembered() {
 async fn remembered_silence_is_dropped_when_it_is_wrong() {
     let memory = Arc::new(Memory::default());
     let dir = Scratch::new();
-    let options = || SetOptions {
+    let options = || ServerSetOptions {
         launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
         handshakes: Some(Arc::clone(&memory) as Arc<dyn HandshakeMemory>),
-        ..SetOptions::default()
+        ..ServerSetOptions::default()
     };
     let mut entry = odd("one", "deaf-then-modern");
     entry["args"] = json!(["deaf-then-modern", dir.join("mark")]);
     entry["era"] = json!("auto");
     for era in [Era::Legacy, Era::Modern] {
-        let set = set_with(options(), &[entry.clone()]);
+        let set = create_set_with(options(), &[entry.clone()]);
         assert!(set.wait_until_ready(LONG).await);
         assert_eq!(
             (view(&set, "one").era, memory.0.lock().unwrap().len()),
@@ -274,12 +278,15 @@ async fn remembered_silence_is_dropped_when_it_is_wrong() {
 async fn user_is_notified_of_pending_servers() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let notify: Notify = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+    let notify: NoticeSink = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
     let mut silent = odd("silent", "silent");
     silent["connect_timeout_secs"] = json!(5);
     let mut stuck = odd("stuck", "never-answers");
     stuck["tool_timeout_secs"] = json!(6);
-    let set = set_with(SetOptions { notify: Some(notify), ..SetOptions::default() }, &[silent, stuck]);
+    let set = create_set_with(
+        ServerSetOptions { notify: Some(notify), ..ServerSetOptions::default() },
+        &[silent, stuck],
+    );
     assert!(set.wait_until_ready(LONG).await);
     assert!(call(&set, "stuck__do", json!({})).await.is_error);
     let expected = [

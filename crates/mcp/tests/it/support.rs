@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use meerkat_core::{Invocation, RunId, SessionId, Tool, ToolCall, ToolOutput, ToolSource as _};
 use meerkat_mcp::config::ServerConfig;
-use meerkat_mcp::{Launcher, ServerSet, ServerView, SetOptions};
+use meerkat_mcp::{Launcher, ServerSet, ServerSetOptions, ServerView};
 use serde_json::{Value, json};
 
 /// Time limit that no working operation reaches.
@@ -24,17 +24,17 @@ pub(crate) fn odd(name: &str, mode: &str) -> Value {
     json!({ "name": name, "command": odd_server(), "args": [mode], "era": "legacy" })
 }
 
-pub(crate) fn set_of(entries: &[Value]) -> Arc<ServerSet> {
-    set_with(
-        SetOptions {
+pub(crate) fn create_set(entries: &[Value]) -> Arc<ServerSet> {
+    create_set_with(
+        ServerSetOptions {
             launcher: Launcher { supervisor: Some(odd_server()), ..Launcher::default() },
-            ..SetOptions::default()
+            ..ServerSetOptions::default()
         },
         entries,
     )
 }
 
-pub(crate) fn set_with(options: SetOptions, entries: &[Value]) -> Arc<ServerSet> {
+pub(crate) fn create_set_with(options: ServerSetOptions, entries: &[Value]) -> Arc<ServerSet> {
     let set = ServerSet::new(options);
     for entry in entries {
         set.add(ServerConfig::from_json(entry).unwrap());
@@ -42,8 +42,8 @@ pub(crate) fn set_with(options: SetOptions, entries: &[Value]) -> Arc<ServerSet>
     Arc::new(set)
 }
 
-pub(crate) async fn settled(entries: &[Value]) -> Arc<ServerSet> {
-    let set = set_of(entries);
+pub(crate) async fn ready_set(entries: &[Value]) -> Arc<ServerSet> {
+    let set = create_set(entries);
     assert!(set.wait_until_ready(LONG).await, "{:?}", set.views());
     set
 }

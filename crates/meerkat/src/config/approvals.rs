@@ -6,7 +6,7 @@ use meerkat_core::{ApprovalPolicy, ToolImpact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::span::Span;
+use super::duration::HumanDuration;
 use crate::pattern::matches;
 
 /// Approval of tool calls before they run.
@@ -17,20 +17,24 @@ pub struct ApprovalsConfig {
     /// tools. A tool of an MCP server without annotations counts as one that can modify.
     pub policy: ApprovalPolicy,
     /// Time to wait for an approval; after that, the call is denied.
-    pub timeout: Span,
+    pub timeout: HumanDuration,
     /// Tools that run without approval: names, in which `*` matches any characters.
     pub allow: Vec<String>,
 }
 
 impl Default for ApprovalsConfig {
     fn default() -> Self {
-        Self { policy: ApprovalPolicy::Never, timeout: Span(Duration::from_secs(600)), allow: Vec::new() }
+        Self {
+            policy: ApprovalPolicy::Never,
+            timeout: HumanDuration(Duration::from_secs(600)),
+            allow: Vec::new(),
+        }
     }
 }
 
 impl ApprovalsConfig {
     /// Returns `true` if a call of this tool needs an approval under a policy.
-    pub(crate) fn asks_for(&self, policy: ApprovalPolicy, tool: &str, impact: ToolImpact) -> bool {
+    pub(crate) fn requires_approval(&self, policy: ApprovalPolicy, tool: &str, impact: ToolImpact) -> bool {
         policy.asks_for(impact) && !self.allow.iter().any(|pattern| matches(pattern, tool))
     }
 }
@@ -42,7 +46,7 @@ mod tests {
     #[test]
     fn allowed_tools_need_no_approval() {
         let config = ApprovalsConfig { allow: vec!["read_*".to_owned()], ..ApprovalsConfig::default() };
-        let asks = |tool| config.asks_for(ApprovalPolicy::Always, tool, ToolImpact::ReadOnly);
+        let asks = |tool| config.requires_approval(ApprovalPolicy::Always, tool, ToolImpact::ReadOnly);
         assert_eq!([asks("read_file"), asks("shell")], [false, true]);
     }
 }

@@ -4,30 +4,30 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::HookRuntime;
-use meerkat_providers::base_url_fault;
+use meerkat_providers::base_url_error;
 use serde_json::{Map, Value};
 
 use super::providers::MASK;
-use super::{Config, ConfigAccess, ConfigChange, merge, parse, parts};
+use super::{Config, ConfigAccess, ConfigChange, merge, parse, to_document};
 use crate::Error;
-use crate::providers::is_own_variable;
+use crate::providers::is_reserved_variable;
 
 /// Returns the document to store after a change, and the config parsed from it.
-pub(super) fn changed(
+pub(super) fn apply_change(
     stored: Map<String, Value>,
     change: ConfigChange,
     access: ConfigAccess,
 ) -> Result<(Map<String, Value>, Config), Error> {
     // An invalid stored document can still be replaced.
     let before = parse(&stored).unwrap_or_default();
-    let displayed = parts(&before)?;
+    let displayed = to_document(&before)?;
     let document = match change {
         ConfigChange::Set(mut new) => {
-            settle(&mut new, &displayed, &stored, Unset::Keep);
+            restore_masked(&mut new, &displayed, &stored, Unset::Keep);
             new
         }
         ConfigChange::Patch(mut patch) => {
-            settle(&mut patch, &displayed, &stored, Unset::Set);
+            restore_masked(&mut patch, &displayed, &stored, Unset::Set);
             let mut document = stored;
             merge(&mut document, patch);
             document
@@ -58,7 +58,7 @@ enum Unset {
 }
 
 /// Replaces values that are written back as displayed with their stored form.
-fn settle(
+fn restore_masked(
     new: &mut Map<String, Value>,
     displayed: &Map<String, Value>,
     stored: &Map<String, Value>,
@@ -69,7 +69,7 @@ fn settle(
     let empty = Map::new();
     new.retain(|key, value| match (value, displayed.get(key), stored.get(key)) {
         (Value::Object(value), Some(Value::Object(displayed)), stored) => {
-            settle(value, displayed, stored.and_then(Value::as_object).unwrap_or(&empty), unset);
+            restore_masked(value, displayed, stored.and_then(Value::as_object).unwrap_or(&empty), unset);
             true
         }
         (Value::Array(values), Some(Value::Array(displayed)), Some(Value::Array(stored))) => {
@@ -94,7 +94,7 @@ fn restore_list(values: &mut [Value], displayed: &[Value], stored: &[Value]) {
         let identifier = |key: &'static str| value.get(key).cloned().map(|name| (key, name));
         let Some((key, name)) = identifier("name").or_else(|| identifier("id")) else { continue };
         if let (Some(displayed), Some(stored)) = (find(displayed, key, &name), find(stored, key, &name)) {
-            settle(value, &displayed, &stored, Unset::Set);
+            restore_masked(value, &displayed, &stored, Unset::Set);
         }
     }
 }
@@ -104,7 +104,7 @@ fn restore_list(values: &mut [Value], displayed: &[Value], stored: &[Value]) {
 fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
     let known: BTreeSet<_> = base_urls(before).into_iter().map(|(_, url)| url).collect();
     for (key, url) in base_urls(after) {
-        if let Some(error) = base_url_fault(&url).filter(|_| !known.contains(&url)) {
+        if let Some(error) = base_url_error(&url).filter(|_| !known.contains(&url)) {
             return Err(Error::Config(format!("`{key}` {error}")));
         }
     }
@@ -124,7 +124,7 @@ fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
     for (name, server) in &after.self_hosted.servers {
         let key = format!("self_hosted.servers.{name}");
         check_token(&format!("{key}.bearer_token"), server.bearer_token.as_deref())?;
-        if let Some(variable) = server.bearer_token_env.as_deref().filter(|name| is_own_variable(name)) {
+        if let Some(variable) = server.bearer_token_env.as_deref().filter(|name| is_reserved_variable(name)) {
             return Err(Error::Config(format!(
                 "`{key}.bearer_token_env`: `{variable}` may hold a secret that is not for this server; use \
                  another variable"
@@ -161,7 +161,7 @@ fn base_urls(config: &Config) -> Vec<(String, String)> {
 
 /// A secret of the owner, and its destination.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Way {
+struct SecretRoute {
     /// The secret: a provider's key, the value of a variable, the content of a file, a token, or the secrets of a skill
     /// repository.
     secret: Secret,
@@ -182,7 +182,7 @@ enum Secret {
 fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
     let before = secret_routes(before);
     let known: BTreeSet<_> = before.iter().map(|(_, route)| route).collect();
-    let is_new_token = |route: &Way| match &route.secret {
+    let is_new_token = |route: &SecretRoute| match &route.secret {
         Secret::Token(_) => !before.iter().any(|(_, other)| other.secret == route.secret),
         Secret::Key(_) | Secret::Variable(_) | Secret::File(_) | Secret::Source(_) => false,
     };
@@ -215,7 +215,7 @@ fn check_anonymous(before: &Config, after: &Config) -> Result<(), Error> {
     if rest == *before {
         return Ok(());
     }
-    let (before, rest) = (Value::Object(parts(before)?), Value::Object(parts(&rest)?));
+    let (before, rest) = (Value::Object(to_document(before)?), Value::Object(to_document(&rest)?));
     // A changed secret is masked, so no difference is visible.
     let key = first_difference(&before, &rest, "").unwrap_or_else(|| "self_hosted".to_owned());
     let what = format!("changing `{key}`");
@@ -235,7 +235,7 @@ fn first_difference(before: &Value, after: &Value, path: &str) -> Option<String>
 }
 
 /// Returns where the config sends secrets, with the config key responsible for each route.
-fn secret_routes(config: &Config) -> Vec<(String, Way)> {
+fn secret_routes(config: &Config) -> Vec<(String, SecretRoute)> {
     let mut routes = Vec::new();
     let hosted = [
         ("anthropic", &config.providers.anthropic),
@@ -244,7 +244,7 @@ fn secret_routes(config: &Config) -> Vec<(String, Way)> {
     ];
     for (name, provider) in hosted {
         if let Some(url) = &provider.base_url {
-            let route = Way { secret: Secret::Key(name), destination: url.clone() };
+            let route = SecretRoute { secret: Secret::Key(name), destination: url.clone() };
             routes.push((format!("providers.{name}.base_url"), route));
         }
     }
@@ -252,21 +252,24 @@ fn secret_routes(config: &Config) -> Vec<(String, Way)> {
         let key = format!("self_hosted.servers.{name}");
         let destination = || server.base_url.clone();
         if let Some(variable) = &server.bearer_token_env {
-            let route = Way { secret: Secret::Variable(variable.clone()), destination: destination() };
+            let route =
+                SecretRoute { secret: Secret::Variable(variable.clone()), destination: destination() };
             routes.push((format!("{key}.bearer_token_env"), route));
         }
         if let Some(token) = &server.bearer_token {
-            let route = Way { secret: Secret::Token(token.clone()), destination: destination() };
+            let route = SecretRoute { secret: Secret::Token(token.clone()), destination: destination() };
             routes.push((format!("{key}.base_url"), route));
         }
     }
     for (index, repository) in config.skills.repositories.iter().enumerate() {
         // It may contain a directory, a variable, a key file, and their destination, so it is compared as one.
-        let route = Way { secret: Secret::Source(format!("{repository:?}")), destination: String::new() };
+        let route =
+            SecretRoute { secret: Secret::Source(format!("{repository:?}")), destination: String::new() };
         routes.push((format!("skills.repositories[{index}]"), route));
     }
     if let Some(file) = &config.agent.system_prompt_file {
-        let route = Way { secret: Secret::File(file.display().to_string()), destination: String::new() };
+        let route =
+            SecretRoute { secret: Secret::File(file.display().to_string()), destination: String::new() };
         routes.push(("agent.system_prompt_file".to_owned(), route));
     }
     routes

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::approvals::ApprovalsConfig;
+use super::duration::{CallTimeout, HumanDuration};
 use super::hooks::HooksConfig;
-use super::limits::{LEAST_REPLY_BYTES, LimitsConfig};
+use super::limits::{LimitsConfig, MIN_REPLY_BYTES};
 use super::memory::MemoryConfig;
 use super::providers::{ModelsConfig, ProviderToolsConfig, ProvidersConfig, SelfHostedConfig};
 use super::registry::RegistryConfig;
 use super::shell::ShellConfig;
 use super::skills::SkillsConfig;
-use super::span::{CallTimeout, Span};
 
 /// A realm's config.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +100,7 @@ pub struct BudgetConfig {
     /// Maximum input and output tokens.
     pub max_tokens: Option<u64>,
     /// Maximum duration.
-    pub max_duration: Option<Span>,
+    pub max_duration: Option<HumanDuration>,
     /// Maximum number of tool calls.
     pub max_tool_calls: Option<u32>,
     /// Maximum cost in US dollars, if the model's price is known.
@@ -114,9 +114,9 @@ pub struct RetryConfig {
     /// Maximum number of retries.
     pub max_retries: u32,
     /// Delay before the first retry.
-    pub initial_delay: Span,
+    pub initial_delay: HumanDuration,
     /// Maximum delay.
-    pub max_delay: Span,
+    pub max_delay: HumanDuration,
     /// Factor by which each delay grows.
     pub multiplier: f64,
     /// Timeout of one model call, or `disabled` for none; the model's own limit if not set.
@@ -141,9 +141,9 @@ pub struct ToolsConfig {
     /// The work graph.
     pub workgraph_enabled: bool,
     /// Default timeout of a tool.
-    pub default_timeout: Span,
+    pub default_timeout: HumanDuration,
     /// Timeouts by tool name.
-    pub tool_timeouts: BTreeMap<String, Span>,
+    pub tool_timeouts: BTreeMap<String, HumanDuration>,
     /// Maximum number of tools of one step that run at once.
     pub max_concurrent: usize,
     /// Additional secrets that file tools and sandboxed commands must not read: paths that start with `~/` or `/`, or
@@ -199,8 +199,8 @@ impl Default for RetryConfig {
         let policy = RetryPolicy::default();
         Self {
             max_retries: policy.max_retries,
-            initial_delay: Span(policy.initial_delay),
-            max_delay: Span(policy.max_delay),
+            initial_delay: HumanDuration(policy.initial_delay),
+            max_delay: HumanDuration(policy.max_delay),
             multiplier: policy.multiplier,
             call_timeout: None,
         }
@@ -216,7 +216,7 @@ impl Default for ToolsConfig {
             mob_enabled: false,
             schedule_enabled: true,
             workgraph_enabled: false,
-            default_timeout: Span(Duration::from_secs(600)),
+            default_timeout: HumanDuration(Duration::from_secs(600)),
             tool_timeouts: BTreeMap::new(),
             max_concurrent: 10,
             secrets: Vec::new(),
@@ -273,15 +273,15 @@ impl Config {
     /// Registers the document's secrets with the redactor.
     pub(crate) fn tell_secrets(&self, redactor: &Redactor) {
         for server in self.self_hosted.servers.values() {
-            server.bearer_token.iter().for_each(|token| redactor.learn(token));
-            redactor.learn_url(&server.base_url);
+            server.bearer_token.iter().for_each(|token| redactor.add(token));
+            redactor.add_url(&server.base_url);
         }
-        self.hooks.entries.iter().for_each(|entry| entry.tell_secrets(redactor));
+        self.hooks.entries.iter().for_each(|entry| entry.register_secrets(redactor));
     }
 
     /// Returns `true` if the config key that gates a capability is set.
     #[must_use]
-    pub fn gate(&self, key: &str) -> bool {
+    pub fn is_enabled(&self, key: &str) -> bool {
         match key {
             "tools.builtins_enabled" => self.tools.builtins_enabled,
             "tools.shell_enabled" => self.tools.shell_enabled,
@@ -295,7 +295,7 @@ impl Config {
     }
 
     /// Returns the key of the first invalid value, and the rule that it violates.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    pub(super) fn find_error(&self) -> Option<(&'static str, &'static str)> {
         const POSITIVE: &str = "must be greater than 0";
         let rules = [
             (
@@ -317,7 +317,7 @@ impl Config {
             (self.limits.max_duration.is_some_and(|span| span.0.is_zero()), "limits.max_duration", POSITIVE),
             (self.limits.max_sessions == Some(0), "limits.max_sessions", POSITIVE),
             (
-                self.limits.max_reply_bytes < LEAST_REPLY_BYTES,
+                self.limits.max_reply_bytes < MIN_REPLY_BYTES,
                 "limits.max_reply_bytes",
                 "must be at least 1024",
             ),
@@ -327,7 +327,7 @@ impl Config {
                 "must be between 1 and 1000",
             ),
             (
-                self.retry.call_timeout == Some(CallTimeout::After(Span(Duration::ZERO))),
+                self.retry.call_timeout == Some(CallTimeout::After(HumanDuration(Duration::ZERO))),
                 "retry.call_timeout",
                 POSITIVE,
             ),

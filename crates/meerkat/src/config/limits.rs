@@ -4,10 +4,10 @@ use meerkat_core::{BudgetLimits, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::span::Span;
+use super::duration::HumanDuration;
 
 /// Minimum value of `limits.max_reply_bytes`.
-pub(crate) const LEAST_REPLY_BYTES: usize = 1024;
+pub(crate) const MIN_REPLY_BYTES: usize = 1024;
 
 /// Hard limits on runs and reply size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub struct LimitsConfig {
     /// Maximum tokens of any run.
     pub budget: Option<u64>,
     /// Maximum duration of any run.
-    pub max_duration: Option<Span>,
+    pub max_duration: Option<HumanDuration>,
     /// Maximum cost of any run in US dollars, if its model's price is known.
     pub max_cost_usd: Option<Usd>,
     /// Maximum number of sessions that one process runs at once; 100000 if not set.

@@ -6,6 +6,7 @@
 mod approvals;
 mod change;
 mod document;
+mod duration;
 mod hooks;
 mod limits;
 mod memory;
@@ -13,7 +14,6 @@ mod providers;
 mod registry;
 mod shell;
 mod skills;
-mod span;
 
 use std::sync::Arc;
 
@@ -23,9 +23,10 @@ use serde_json::{Map, Value};
 
 pub use approvals::ApprovalsConfig;
 pub use document::{AgentConfig, BudgetConfig, CompactionConfig, Config, RetryConfig, ToolsConfig};
+pub use duration::{CallTimeout, HumanDuration, ParseDurationError};
 pub use hooks::HooksConfig;
-pub(crate) use limits::LEAST_REPLY_BYTES;
 pub use limits::LimitsConfig;
+pub(crate) use limits::MIN_REPLY_BYTES;
 pub use memory::{MemoryConfig, MemoryScope};
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
@@ -34,11 +35,10 @@ pub use providers::{
 pub use registry::{RegistryConfig, RegistryScopes};
 pub use shell::{SandboxMode, SecurityMode, ShellConfig};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
-pub use span::{CallTimeout, Span, SpanError};
 
 use crate::Error;
-use crate::structured::OutputJudge;
-use crate::unreadable::explained;
+use crate::structured::OutputValidator;
+use crate::unreadable::explain_result;
 
 /// A config and its generation.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ impl ConfigService {
         match self.store.config().await? {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
             Some(row) => {
-                let config = parse(&explained(&*self.store, decode(&row)).await?)?;
+                let config = parse(&explain_result(&*self.store, decode(&row)).await?)?;
                 config.tell_secrets(&self.redactor);
                 Ok(CurrentConfig { config, generation: row.generation })
             }
@@ -101,7 +101,7 @@ impl ConfigService {
 
     /// Reads the config if its generation differs from the given one.
     #[cfg(feature = "registry")]
-    pub(crate) async fn get_unless(&self, generation: u64) -> Result<Option<CurrentConfig>, Error> {
+    pub(crate) async fn get_if_changed(&self, generation: u64) -> Result<Option<CurrentConfig>, Error> {
         let current = self.store.config().await?.map_or(0, |row| row.generation);
         if current == generation { Ok(None) } else { self.get().await.map(Some) }
     }
@@ -129,8 +129,8 @@ impl ConfigService {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
             let stored =
-                explained(&*self.store, row.as_ref().map(decode).transpose()).await?.unwrap_or_default();
-            let (document, config) = change::changed(stored, change.clone(), access)?;
+                explain_result(&*self.store, row.as_ref().map(decode).transpose()).await?.unwrap_or_default();
+            let (document, config) = change::apply_change(stored, change.clone(), access)?;
             let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
             let transaction = Transaction {
                 guards: vec![Guard::Generation(expected.unwrap_or(generation))],
@@ -158,7 +158,7 @@ fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
 }
 
 /// Returns a config in its displayed form.
-fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
+fn to_document(config: &Config) -> Result<Map<String, Value>, Error> {
     match serde_json::to_value(config).map_err(Error::Encode)? {
         Value::Object(parts) => Ok(parts),
         other => Err(Error::Internal(format!("a config is not an object: {other}"))),
@@ -168,25 +168,25 @@ fn parts(config: &Config) -> Result<Map<String, Value>, Error> {
 fn parse(document: &Map<String, Value>) -> Result<Config, Error> {
     let config: Config = serde_path_to_error::deserialize(Value::Object(document.clone()))
         .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
-    if let Some(path) = list_for_table(document, &parts(&config)?) {
+    if let Some(path) = list_for_table(document, &to_document(&config)?) {
         return Err(Error::Config(format!("`{path}`: invalid type: sequence, expected a table")));
     }
-    if let Some((model, server)) = config.self_hosted.orphan() {
+    if let Some((model, server)) = config.self_hosted.model_without_server() {
         let text = format!("`self_hosted.models.{model}.server`: unknown server `{server}`");
         return Err(Error::Config(text));
     }
     if let Some(schema) = config.agent.output_schema.clone() {
         let in_field = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
         let schema = OutputSchema::parse(schema).map_err(|error| in_field(error.into()))?;
-        OutputJudge::new(schema).map_err(in_field)?;
+        OutputValidator::new(schema).map_err(in_field)?;
     }
-    if let Some(text) = config.skills.fault().or_else(|| config.registry.fault()) {
+    if let Some(text) = config.skills.find_error().or_else(|| config.registry.find_error()) {
         return Err(Error::Config(text));
     }
     if let Err(error) = HookSet::new(&config.hooks.entries, Vec::new(), &[]) {
         return Err(Error::Config(format!("`hooks.entries`: {error}")));
     }
-    match config.fault() {
+    match config.find_error() {
         Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
         None => Ok(config),
     }

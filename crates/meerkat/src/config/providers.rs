@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use meerkat_core::ModelProfile;
-use meerkat_providers::{ModelTier, base_url_fault};
+use meerkat_providers::{ModelTier, base_url_error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -122,7 +122,7 @@ fn serialize_url<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Er
 
 /// Masks the user name and the password in a URL, if there are any.
 fn mask_credentials(url: &str) -> Cow<'_, str> {
-    if base_url_fault(url).is_none() {
+    if base_url_error(url).is_none() {
         return Cow::Borrowed(url);
     }
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -236,7 +236,7 @@ impl From<&SelfHostedModel> for ModelProfile {
 
 impl SelfHostedConfig {
     /// Returns the first model whose server does not exist.
-    pub(super) fn orphan(&self) -> Option<(&str, &str)> {
+    pub(super) fn model_without_server(&self) -> Option<(&str, &str)> {
         let (name, model) =
             self.models.iter().find(|(_, model)| !self.servers.contains_key(&model.server))?;
         Some((name, &model.server))

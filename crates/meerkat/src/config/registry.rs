@@ -42,7 +42,7 @@ impl Default for RegistryConfig {
 
 impl RegistryConfig {
     /// Returns a description of the first invalid value.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub(crate) fn find_error(&self) -> Option<String> {
         if self.state_timeout_ms == 0 {
             return Some("`registry.state_timeout_ms` must be greater than 0".to_owned());
         }

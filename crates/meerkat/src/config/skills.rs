@@ -192,7 +192,7 @@ impl SkillRepository {
 
 impl SkillsConfig {
     /// Returns a description of the first invalid value.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub(crate) fn find_error(&self) -> Option<String> {
         if self.max_injection_bytes == 0 {
             return Some("`skills.max_injection_bytes` must be greater than 0".to_owned());
         }

@@ -8,7 +8,7 @@ use meerkat_core::{AgentEvent, EventEnvelope, EventId, EventSource, SessionId, T
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
-use super::weight::weight;
+use super::size::estimated_size;
 
 /// Maximum number of retained events of a session.
 const MAX_EVENTS: usize = 1000;
@@ -24,11 +24,11 @@ const UNKNOWN_AFTER: &str = "no event of this session in this process has the nu
     between are lost, and the retained events follow";
 
 /// Sender to all subscribers of the process.
-pub(super) type Watchers = broadcast::Sender<Arc<EventEnvelope>>;
+pub(super) type Subscribers = broadcast::Sender<Arc<EventEnvelope>>;
 
 /// Totals of all channels.
 #[derive(Debug, Default)]
-pub(super) struct Load {
+pub(super) struct ChannelTotals {
     pub(super) bytes: AtomicUsize,
     pub(super) channels: AtomicUsize,
 }
@@ -37,10 +37,10 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) session: SessionId,
-    load: Arc<Load>,
+    load: Arc<ChannelTotals>,
     state: Mutex<State>,
     /// Notified when there is something to read, or when the channel ends.
-    pub(super) news: Notify,
+    pub(super) wakeup: Notify,
 }
 
 #[derive(Debug)]
@@ -58,13 +58,13 @@ struct State {
 
 /// Limit of one read; at least one event is always returned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct ReadLimit {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
 }
 
 /// Result of reading a channel.
-pub(super) enum Found {
+pub(super) enum ReadResult {
     /// Events, and the sequence number to read next.
     Events(Vec<Arc<EventEnvelope>>, u64),
     /// No events yet.
@@ -74,7 +74,7 @@ pub(super) enum Found {
 }
 
 impl Channel {
-    pub(super) fn new(session: SessionId, first: u64, load: Arc<Load>, now: Timestamp) -> Self {
+    pub(super) fn new(session: SessionId, first: u64, load: Arc<ChannelTotals>, now: Timestamp) -> Self {
         load.channels.fetch_add(1, Ordering::Relaxed);
         let state = State {
             retained: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Channel {
             ended: false,
             idle_since: now,
         };
-        Self { session, load, state: Mutex::new(state), news: Notify::new() }
+        Self { session, load, state: Mutex::new(state), wakeup: Notify::new() }
     }
 
     /// Assigns a sequence number to an event, retains it, and sends it to all readers and subscribers, in the order of
@@ -95,9 +95,9 @@ impl Channel {
         &self,
         payload: AgentEvent,
         now: Timestamp,
-        watchers: Option<&Watchers>,
+        watchers: Option<&Subscribers>,
     ) -> Arc<EventEnvelope> {
-        let size = weight(&payload);
+        let size = estimated_size(&payload);
         let mut state = self.state();
         let event = Arc::new(envelope(self.session, state.next, now, payload));
         state.next += 1;
@@ -110,13 +110,13 @@ impl Channel {
             let _ = watchers.send(Arc::clone(&event));
         }
         drop(state);
-        self.news.notify_waiters();
+        self.wakeup.notify_waiters();
         event
     }
 
     /// Reads events from a sequence number. Lost events, or a gap that was not reported yet, are reported by one event
     /// before the others.
-    pub(super) fn read(&self, from: u64, gap: Option<&str>, limit: Room, now: Timestamp) -> Found {
+    pub(super) fn read(&self, from: u64, gap: Option<&str>, limit: ReadLimit, now: Timestamp) -> ReadResult {
         let state = self.state();
         let oldest = state.oldest();
         let start = from.max(oldest);
@@ -138,16 +138,16 @@ impl Channel {
         match (events.is_empty(), state.ended) {
             (false, _) => {
                 let next = start + (events.len() - before) as u64;
-                Found::Events(events, next)
+                ReadResult::Events(events, next)
             }
-            (true, false) => Found::Nothing,
-            (true, true) => Found::End,
+            (true, false) => ReadResult::Nothing,
+            (true, true) => ReadResult::End,
         }
     }
 
     /// Returns the first sequence number of a stream of events after `after`, or from now on, and a message for its
     /// reader about a gap, if any.
-    pub(super) fn place(&self, after: Option<u64>) -> (u64, Option<&'static str>) {
+    pub(super) fn start_position(&self, after: Option<u64>) -> (u64, Option<&'static str>) {
         let state = self.state();
         match after {
             None => (state.next, None),
@@ -156,21 +156,21 @@ impl Channel {
         }
     }
 
-    pub(super) fn run_begins(&self) {
+    pub(super) fn run_started(&self) {
         self.state().runs += 1;
     }
 
-    pub(super) fn run_ends(&self, now: Timestamp) {
+    pub(super) fn run_ended(&self, now: Timestamp) {
         let mut state = self.state();
         state.runs = state.runs.saturating_sub(1);
         state.idle_since = now;
     }
 
-    pub(super) fn stream_opens(&self) {
+    pub(super) fn stream_opened(&self) {
         self.state().streams += 1;
     }
 
-    pub(super) fn stream_closes(&self, now: Timestamp) {
+    pub(super) fn stream_closed(&self, now: Timestamp) {
         let mut state = self.state();
         state.streams = state.streams.saturating_sub(1);
         state.idle_since = state.idle_since.max(now);
@@ -180,7 +180,7 @@ impl Channel {
     /// Ends the channel: no more events will follow.
     pub(super) fn end(&self) {
         self.state().ended = true;
-        self.news.notify_waiters();
+        self.wakeup.notify_waiters();
     }
 
     /// Returns when the channel was last in use, or `None` while a run or a stream uses it.
@@ -190,7 +190,7 @@ impl Channel {
     }
 
     /// Returns `true` if the channel can be dropped without losing anything.
-    pub(super) fn is_blank(&self) -> bool {
+    pub(super) fn is_removable(&self) -> bool {
         let state = self.state();
         state.runs == 0 && state.streams == 0 && (state.retained.is_empty() || state.ended)
     }
@@ -230,7 +230,7 @@ impl State {
     }
 
     /// Drops the oldest events. The last one always stays, so that waiting readers get it.
-    fn trim(&mut self, load: &Load) {
+    fn trim(&mut self, load: &ChannelTotals) {
         let allowance = match self.streams {
             0 => TOTAL_BYTES / load.channels.load(Ordering::Relaxed).max(1),
             _ => MAX_BYTES,

@@ -2,17 +2,17 @@
 //!
 //! A run never waits for a listener. Events exist in this process only, and are dropped after a while.
 
+mod bus;
 mod channel;
-mod hub;
 mod progress;
+mod size;
 mod stream;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod weight;
 
-pub(crate) use channel::Room;
-pub(crate) use hub::{EventHub, Past, RunChannel};
-pub(crate) use stream::{Reading, StreamId};
+pub(crate) use bus::{EventBus, PriorEvents, RunChannel};
+pub(crate) use channel::ReadLimit;
+pub(crate) use stream::{ReadOutcome, StreamId};
 
-pub use progress::progress;
+pub use progress::describe_progress;

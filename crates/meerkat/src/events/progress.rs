@@ -7,7 +7,7 @@ const MAX_CHARS: usize = 80;
 
 /// Returns a short status line for a run after this event, or `None` if the event does not change the status.
 #[must_use]
-pub fn progress(event: &AgentEvent) -> Option<String> {
+pub fn describe_progress(event: &AgentEvent) -> Option<String> {
     Some(match event {
         AgentEvent::RunStarted { .. } => "starting".to_owned(),
         AgentEvent::TurnStarted { turn_number } => {
@@ -137,14 +137,15 @@ mod tests {
             ),
         ];
         for (event, expected) in cases {
-            assert_eq!(progress(&event).as_deref(), expected, "{event:?}");
+            assert_eq!(describe_progress(&event).as_deref(), expected, "{event:?}");
         }
     }
 
     #[test]
     fn long_names_are_truncated() {
         let name = "é".repeat(500);
-        let status = progress(&AgentEvent::ToolExecutionStarted { id: String::new(), name }).unwrap();
+        let status =
+            describe_progress(&AgentEvent::ToolExecutionStarted { id: String::new(), name }).unwrap();
         assert_eq!(status, format!("running {}…", "é".repeat(80)));
     }
 }

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use meerkat_core::{EventEnvelope, Timestamp};
 use uuid::Uuid;
 
-use super::channel::{Channel, Found, Room};
+use super::channel::{Channel, ReadLimit, ReadResult};
 
 /// Id of a stream.
 pub(crate) type StreamId = Uuid;
 
 /// Result of reading a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadOutcome {
     /// Events, at least one.
     Events(Vec<Arc<EventEnvelope>>),
     /// No event arrived in time.
@@ -25,11 +25,11 @@ pub(crate) enum Reading {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) channel: Arc<Channel>,
-    cursor: Mutex<Place>,
+    cursor: Mutex<Cursor>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Cursor {
     next: u64,
     /// Message about a gap, to be reported before the next events.
     gap: Option<&'static str>,
@@ -42,9 +42,9 @@ pub(super) struct Reader<'a>(&'a Stream);
 
 impl Stream {
     pub(super) fn open(channel: Arc<Channel>, after: Option<u64>, now: Timestamp) -> Self {
-        channel.stream_opens();
-        let (next, gap) = channel.place(after);
-        let cursor = Place { next, gap, readers: 0, read_at: now };
+        channel.stream_opened();
+        let (next, gap) = channel.start_position(after);
+        let cursor = Cursor { next, gap, readers: 0, read_at: now };
         Self { channel, cursor: Mutex::new(cursor) }
     }
 
@@ -54,16 +54,16 @@ impl Stream {
     }
 
     /// Returns the available events, and advances past them.
-    pub(super) fn take(&self, limit: Room, now: Timestamp) -> Option<Reading> {
+    pub(super) fn take(&self, limit: ReadLimit, now: Timestamp) -> Option<ReadOutcome> {
         let mut cursor = self.cursor();
         cursor.read_at = now;
         match self.channel.read(cursor.next, cursor.gap, limit, now) {
-            Found::Nothing => None,
-            Found::End => Some(Reading::Closed),
-            Found::Events(events, next) => {
+            ReadResult::Nothing => None,
+            ReadResult::End => Some(ReadOutcome::Closed),
+            ReadResult::Events(events, next) => {
                 cursor.next = next;
                 cursor.gap = None;
-                Some(Reading::Events(events))
+                Some(ReadOutcome::Events(events))
             }
         }
     }
@@ -75,11 +75,11 @@ impl Stream {
     }
 
     /// Returns the sequence number of the last event that was returned or skipped.
-    pub(super) fn read_up_to(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> u64 {
         self.cursor().next.saturating_sub(1)
     }
 
-    fn cursor(&self) -> MutexGuard<'_, Place> {
+    fn cursor(&self) -> MutexGuard<'_, Cursor> {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

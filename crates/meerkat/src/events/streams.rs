@@ -24,12 +24,12 @@ const MAX_EVICTED: usize = 1024;
 #[derive(Default)]
 pub(super) struct Streams {
     open: HashMap<StreamId, Arc<Stream>>,
-    evicted: VecDeque<(StreamId, Stood)>,
+    evicted: VecDeque<(StreamId, EvictedStream)>,
 }
 
 /// Last position of an evicted stream.
 #[derive(Debug, Clone, Copy)]
-struct Stood {
+struct EvictedStream {
     session: SessionId,
     after: u64,
 }
@@ -41,7 +41,7 @@ impl Streams {
     }
 
     /// Ensures that another stream can be opened, by evicting unread ones if necessary.
-    pub(super) fn make_room(&mut self, now: Timestamp) -> Result<(), Error> {
+    pub(super) fn ensure_capacity(&mut self, now: Timestamp) -> Result<(), Error> {
         self.drop_unread(now);
         if self.open.len() < MAX_STREAMS {
             return Ok(());
@@ -59,7 +59,7 @@ impl Streams {
         }
         let evicted = self.evicted.iter().find(|(known, _)| *known == id).map(|(_, evicted)| *evicted);
         Err(match evicted {
-            Some(Stood { session, after }) => Error::StreamUnread { id, session, after },
+            Some(EvictedStream { session, after }) => Error::StreamUnread { id, session, after },
             None => Error::UnknownStream(id),
         })
     }
@@ -71,7 +71,8 @@ impl Streams {
 
     /// Evicts streams that were not read for too long.
     pub(super) fn drop_unread(&mut self, now: Timestamp) {
-        let is_old = |stream: &Stream| stream.unread_since().is_some_and(|at| is_over(at, IDLE_TIMEOUT, now));
+        let is_old =
+            |stream: &Stream| stream.unread_since().is_some_and(|at| has_elapsed(at, IDLE_TIMEOUT, now));
         let old: Vec<_> = self.open.iter().filter(|(_, stream)| is_old(stream)).map(|(id, _)| *id).collect();
         for id in old {
             self.evict(id, now);
@@ -80,15 +81,16 @@ impl Streams {
 
     fn evict(&mut self, id: StreamId, now: Timestamp) {
         let Some(stream) = self.open.remove(&id) else { return };
-        stream.channel.stream_closes(now);
+        stream.channel.stream_closed(now);
         if self.evicted.len() >= MAX_EVICTED {
             self.evicted.pop_front();
         }
-        self.evicted.push_back((id, Stood { session: stream.channel.session, after: stream.read_up_to() }));
+        self.evicted
+            .push_back((id, EvictedStream { session: stream.channel.session, after: stream.last_seq() }));
     }
 }
 
 /// Returns `true` if a duration has passed since a time; `false` if the clock went backward.
-pub(super) fn is_over(since: Timestamp, duration: Duration, now: Timestamp) -> bool {
+pub(super) fn has_elapsed(since: Timestamp, duration: Duration, now: Timestamp) -> bool {
     now.duration_since(since).unsigned_abs() >= duration && now > since
 }

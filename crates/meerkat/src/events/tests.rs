@@ -7,15 +7,15 @@ use meerkat_testkit::TestClock;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::channel::{Room, TOTAL_BYTES};
-use super::hub::{EventHub, Past};
-use super::stream::{Reading, StreamId};
+use super::bus::{EventBus, PriorEvents};
+use super::channel::{ReadLimit, TOTAL_BYTES};
+use super::stream::{ReadOutcome, StreamId};
 use super::streams::MAX_STREAMS;
 use crate::Error;
 
-fn hub() -> (EventHub, Arc<dyn Clock>) {
+fn hub() -> (EventBus, Arc<dyn Clock>) {
     let clock: Arc<dyn Clock> = Arc::new(TestClock::start());
-    (EventHub::new(Arc::clone(&clock)), clock)
+    (EventBus::new(Arc::clone(&clock)), clock)
 }
 
 fn session(number: u128) -> SessionId {
@@ -26,18 +26,18 @@ fn delta(text: &str) -> AgentEvent {
     AgentEvent::TextDelta { delta: text.to_owned() }
 }
 
-fn limit(events: usize) -> Room {
-    Room { events, bytes: usize::MAX }
+fn limit(events: usize) -> ReadLimit {
+    ReadLimit { events, bytes: usize::MAX }
 }
 
-async fn read(hub: &EventHub, stream: StreamId, count: usize) -> Result<Reading, Error> {
+async fn read(hub: &EventBus, stream: StreamId, count: usize) -> Result<ReadOutcome, Error> {
     hub.read(stream, limit(count), Duration::ZERO, &CancellationToken::new()).await
 }
 
 /// Reads a stream, and returns the number and the text of each event.
-async fn lines(hub: &EventHub, stream: StreamId, count: usize) -> Vec<String> {
+async fn lines(hub: &EventBus, stream: StreamId, count: usize) -> Vec<String> {
     match read(hub, stream, count).await.unwrap() {
-        Reading::Events(events) => events.iter().map(line).collect(),
+        ReadOutcome::Events(events) => events.iter().map(line).collect(),
         other => vec![format!("{other:?}")],
     }
 }
@@ -54,7 +54,7 @@ fn line(event: &Arc<EventEnvelope>) -> String {
 #[tokio::test(start_paused = true)]
 async fn slow_reader_gets_one_notice_of_lost_events() {
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     let stream = hub.open(session(1), None).unwrap();
     for _ in 0..1500 {
         run.publish(delta("x"));
@@ -69,16 +69,16 @@ async fn slow_reader_gets_one_notice_of_lost_events() {
 #[tokio::test(start_paused = true)]
 async fn read_respects_limit_but_returns_at_least_one() {
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     let stream = hub.open(session(1), None).unwrap();
     for _ in 0..3 {
         run.publish(delta(&"x".repeat(2000)));
     }
     let mut numbers = Vec::new();
     for bytes in [6000, 10] {
-        let limit = Room { events: 9, bytes };
+        let limit = ReadLimit { events: 9, bytes };
         let outcome = hub.read(stream, limit, Duration::ZERO, &CancellationToken::new()).await.unwrap();
-        let Reading::Events(events) = outcome else { panic!("{outcome:?}") };
+        let ReadOutcome::Events(events) = outcome else { panic!("{outcome:?}") };
         numbers.push(events.iter().map(|event| event.seq).collect::<Vec<_>>());
     }
     assert_eq!(numbers, [vec![1, 2], vec![3]]);
@@ -87,7 +87,7 @@ async fn read_respects_limit_but_returns_at_least_one() {
 #[tokio::test(start_paused = true)]
 async fn reader_catches_up_from_any_number() {
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     for text in ["a", "b", "c"] {
         run.publish(delta(text));
     }
@@ -105,7 +105,7 @@ async fn unknown_number_yields_notice_and_retained_events() {
     let gap = "no event of this session in this process has the number `after`; the events in between are lost, and \
                the retained events follow";
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     run.publish(delta("a"));
     for number in [2, 500, u64::MAX] {
         let stream = hub.open(session(1), Some(number)).unwrap();
@@ -121,11 +121,11 @@ async fn unknown_number_yields_notice_and_retained_events() {
 #[tokio::test(start_paused = true)]
 async fn process_starts_above_earlier_numbers() {
     let (before, clock) = hub();
-    let run = before.run(session(1), Past::Unknown);
+    let run = before.open_channel(session(1), PriorEvents::Unknown);
     let last = (0..3).map(|_| run.publish(delta("old")).seq).max().unwrap();
     clock.sleep(Duration::from_millis(1)).await;
-    let after = EventHub::new(Arc::clone(&clock));
-    let run = after.run(session(1), Past::Unknown);
+    let after = EventBus::new(Arc::clone(&clock));
+    let run = after.open_channel(session(1), PriorEvents::Unknown);
     let first = run.publish(delta("new")).seq;
     assert!(first > last, "{first} {last}");
     let stream = after.open(session(1), Some(last)).unwrap();
@@ -136,7 +136,7 @@ async fn process_starts_above_earlier_numbers() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_read_consumes_nothing() {
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     let stream = hub.open(session(1), None).unwrap();
     let cancel = CancellationToken::new();
     {
@@ -150,20 +150,20 @@ async fn cancelled_read_consumes_nothing() {
     }
     cancel.cancel();
     let cancelled = hub.read(stream, limit(1), Duration::from_secs(9), &cancel).await.unwrap();
-    assert_eq!(cancelled, Reading::Timeout);
+    assert_eq!(cancelled, ReadOutcome::Timeout);
     assert_eq!(lines(&hub, stream, 9).await, ["1 a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn stream_closes_after_remaining_events_are_read() {
     let (hub, _) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     let stream = hub.open(session(1), None).unwrap();
     run.publish(delta("a"));
     drop(run);
-    hub.end(session(1));
+    hub.end_session(session(1));
     assert_eq!(lines(&hub, stream, 1).await, ["1 a"]);
-    assert_eq!(read(&hub, stream, 1).await.unwrap(), Reading::Closed);
+    assert_eq!(read(&hub, stream, 1).await.unwrap(), ReadOutcome::Closed);
     assert!(matches!(read(&hub, stream, 1).await, Err(Error::UnknownStream(id)) if id == stream));
     assert!(!hub.close(stream));
 }
@@ -177,14 +177,14 @@ async fn close_all_wakes_waiting_reader() {
         other.read(stream, limit(1), Duration::from_secs(600), &CancellationToken::new()).await
     });
     tokio::task::yield_now().await;
-    hub.shut();
-    assert_eq!(waiting.await.unwrap().unwrap(), Reading::Closed);
+    hub.close_all();
+    assert_eq!(waiting.await.unwrap().unwrap(), ReadOutcome::Closed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn longest_unread_stream_is_evicted() {
     let (hub, clock) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     run.publish(delta("a"));
     run.publish(delta("b"));
     let abandoned = hub.open(session(1), Some(0)).unwrap();
@@ -202,7 +202,7 @@ async fn longest_unread_stream_is_evicted() {
         "{error:?}"
     );
     for open in [others[0], others[MAX_STREAMS - 2], newest] {
-        assert_eq!(read(&hub, open, 1).await.unwrap(), Reading::Timeout);
+        assert_eq!(read(&hub, open, 1).await.unwrap(), ReadOutcome::Timeout);
     }
     let reopened = hub.open(session(1), Some(1)).unwrap();
     assert_eq!(lines(&hub, reopened, 9).await, ["2 b"], "nothing is lost");
@@ -222,9 +222,9 @@ async fn streams_being_read_are_not_evicted() {
         tokio::task::yield_now().await;
     }
     assert!(matches!(hub.open(session(1), None), Err(Error::TooManyStreams { limit: MAX_STREAMS })));
-    hub.shut();
+    hub.close_all();
     for reader in readers {
-        assert_eq!(reader.await.unwrap().unwrap(), Reading::Closed);
+        assert_eq!(reader.await.unwrap().unwrap(), ReadOutcome::Closed);
     }
 }
 
@@ -233,9 +233,9 @@ async fn idle_stream_is_closed() {
     let (hub, clock) = hub();
     let (active, idle) = (hub.open(session(1), None).unwrap(), hub.open(session(1), None).unwrap());
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert_eq!(read(&hub, active, 1).await.unwrap(), Reading::Timeout);
+    assert_eq!(read(&hub, active, 1).await.unwrap(), ReadOutcome::Timeout);
     clock.sleep(Duration::from_secs(20 * 60)).await;
-    assert_eq!(read(&hub, active, 1).await.unwrap(), Reading::Timeout, "it was read meanwhile");
+    assert_eq!(read(&hub, active, 1).await.unwrap(), ReadOutcome::Timeout, "it was read meanwhile");
     let error = read(&hub, idle, 1).await.unwrap_err();
     assert!(matches!(error, Error::StreamUnread { id, .. } if id == idle), "{error:?}");
     assert!(!hub.close(idle));
@@ -244,7 +244,7 @@ async fn idle_stream_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn numbers_grow_after_events_are_dropped() {
     let (hub, clock) = hub();
-    let run = hub.run(session(1), Past::None);
+    let run = hub.open_channel(session(1), PriorEvents::None);
     for text in ["a", "b"] {
         run.publish(delta(text));
     }
@@ -256,7 +256,7 @@ async fn numbers_grow_after_events_are_dropped() {
     clock.sleep(Duration::from_secs(30 * 60)).await;
     assert_eq!(hub.totals(), (0, 0));
 
-    let run = hub.run(session(1), Past::Unknown);
+    let run = hub.open_channel(session(1), PriorEvents::Unknown);
     let next = run.publish(delta("c")).seq;
     assert!(next > 2, "{next}");
     let stream = hub.open(session(1), Some(1)).unwrap();
@@ -267,10 +267,11 @@ async fn numbers_grow_after_events_are_dropped() {
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded_and_idle_channels_go_first() {
     let (hub, _) = hub();
-    let idle = hub.run(session(0), Past::None);
+    let idle = hub.open_channel(session(0), PriorEvents::None);
     idle.publish(delta(&"x".repeat(1 << 20)));
     drop(idle);
-    let runs: Vec<_> = (1..=1000).map(|number| hub.run(session(number), Past::None)).collect();
+    let runs: Vec<_> =
+        (1..=1000).map(|number| hub.open_channel(session(number), PriorEvents::None)).collect();
     for run in &runs {
         for _ in 0..200 {
             run.publish(delta("some words"));
@@ -292,14 +293,14 @@ async fn memory_is_bounded_and_idle_channels_go_first() {
 #[tokio::test(start_paused = true)]
 async fn subscribers_receive_events_of_every_session() {
     let (hub, _) = hub();
-    let mut watcher = hub.watch();
-    hub.run(session(1), Past::None).publish(delta("a"));
-    hub.run(session(2), Past::None).publish(delta("b"));
+    let mut watcher = hub.subscribe();
+    hub.open_channel(session(1), PriorEvents::None).publish(delta("a"));
+    hub.open_channel(session(2), PriorEvents::None).publish(delta("b"));
     assert_eq!(line(&watcher.recv().await.unwrap()), "1 a");
     assert_eq!(line(&watcher.recv().await.unwrap()), "1 b");
 }
 
-impl EventHub {
+impl EventBus {
     /// Returns the number of channels, and the total size of their events.
     fn totals(&self) -> (usize, usize) {
         let load = self.load();
@@ -312,7 +313,7 @@ fn run_dropped_with_tokio_runtime_does_not_hang() {
     let (hub, totals) = {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let hub = runtime.block_on(async { hub().0 });
-        let run = hub.run(session(1), Past::None);
+        let run = hub.open_channel(session(1), PriorEvents::None);
         run.publish(delta("a"));
         runtime.spawn(async move {
             let _run = run;
@@ -323,5 +324,5 @@ fn run_dropped_with_tokio_runtime_does_not_hang() {
         (hub, totals)
     };
     assert_eq!(totals.0, 1);
-    drop(hub.run(session(1), Past::Unknown));
+    drop(hub.open_channel(session(1), PriorEvents::Unknown));
 }

@@ -1,9 +1,9 @@
 //! Reference texts of the help agent, formatted as skills.
 
-mod librarian;
-mod nearest;
+mod offline;
+mod search;
 
-pub(crate) use librarian::{LIBRARIAN_ID, Librarian};
+pub(crate) use offline::{OFFLINE_HELP_ID, OfflineHelp};
 
 /// Prefix of a question to the help agent.
 pub(crate) const QUESTION: &str = "Question: ";

@@ -5,8 +5,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{HookFault, SecretMap};
-use meerkat_process::{Ending, Input, Supervision};
+use meerkat_core::{HookFailure, SecretMap};
+use meerkat_process::{Input, ShutdownMode, Supervision};
 use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -53,7 +53,7 @@ pub(super) async fn run(
     environment: &SecretSource,
     input: Arc<[u8]>,
     limit: usize,
-) -> Result<Vec<u8>, HookFault> {
+) -> Result<Vec<u8>, HookFailure> {
     let mut child = start(&command_line, environment)?;
     let mut group = Group::new(&child, command_line.supervisor);
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -77,19 +77,21 @@ pub(super) async fn run(
     };
     let status = until_exit(io, exit).await;
     if output.len() > limit {
-        return Err(HookFault::broken(format!("wrote more than {limit} bytes (`hooks.payload_max_bytes`)")));
+        return Err(HookFailure::runtime_error(format!(
+            "wrote more than {limit} bytes (`hooks.payload_max_bytes`)"
+        )));
     }
-    let status = status.map_err(|error| HookFault::broken(error.to_string()))?;
+    let status = status.map_err(|error| HookFailure::runtime_error(error.to_string()))?;
     let status = if command_line.supervisor.is_some() { hook_status(status) } else { status };
     if status.success() { Ok(output) } else { Err(failure(status, &stderr_tail, command_line.env)) }
 }
 
-fn start(command_line: &HookCommand<'_>, environment: &SecretSource) -> Result<Child, HookFault> {
+fn start(command_line: &HookCommand<'_>, environment: &SecretSource) -> Result<Child, HookFailure> {
     let mut command = match command_line.supervisor {
         None => Command::new(command_line.command),
         Some(supervisor) => {
             let supervision =
-                Supervision { input: Input::Payload, ending: Ending::Prompt, confinement: None };
+                Supervision { input: Input::Payload, ending: ShutdownMode::Prompt, confinement: None };
             let mut command = Command::new(supervisor);
             command.args(supervision.arguments(Path::new(command_line.command)));
             command
@@ -98,7 +100,8 @@ fn start(command_line: &HookCommand<'_>, environment: &SecretSource) -> Result<C
     let inherited = INHERITED_VARIABLES.iter().filter_map(|name| Some((*name, environment(name)?)));
     command.args(command_line.args).env_clear().envs(inherited).envs(command_line.env.expose());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let failed = |error| HookFault::broken(format!("cannot start `{}`: {error}", command_line.command));
+    let failed =
+        |error| HookFailure::runtime_error(format!("cannot start `{}`: {error}", command_line.command));
     command.spawn().map_err(failed)
 }
 
@@ -147,12 +150,12 @@ fn hook_status(status: ExitStatus) -> ExitStatus {
 }
 
 /// Builds the error of a failed command from its status and its last line on stderr, with its secrets redacted.
-fn failure(status: ExitStatus, stderr_tail: &[u8], secrets: &SecretMap) -> HookFault {
+fn failure(status: ExitStatus, stderr_tail: &[u8], secrets: &SecretMap) -> HookFailure {
     let text = String::from_utf8_lossy(stderr_tail);
     let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let last: String = secrets.redact(last).chars().take(200).collect();
     let suffix = if last.is_empty() { String::new() } else { format!(": {last}") };
-    HookFault::broken(format!("ended with {status}{suffix}"))
+    HookFailure::runtime_error(format!("ended with {status}{suffix}"))
 }
 
 /// The process group of a hook without a supervisor; dropping it kills the group.

@@ -14,8 +14,8 @@ use meerkat_core::{HookEntry, HookSet};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use crate::project::{is_same, real};
-use crate::servers::{Notify, ServerFiles, ServerFilesError};
+use crate::project::{is_same_path, resolve_symlinks};
+use crate::servers::{NoticeSink, ServerFiles, ServerFilesError};
 
 /// Locations of hooks outside of the realm's config.
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub struct HookFiles {
     project: Option<PathBuf>,
     home: Option<PathBuf>,
     trust: ServerFiles,
-    notify: Option<Notify>,
+    notify: Option<NoticeSink>,
     notified: Mutex<BTreeSet<String>>,
 }
 
@@ -69,12 +69,13 @@ impl HookFiles {
     /// Creates the list of files: `.rkat/config.toml` of the user's directory, of the project's root, and of every
     /// directory above that root.
     #[must_use]
-    pub fn of(project: Option<&Path>, home: Option<&Path>) -> Self {
+    pub fn for_dirs(project: Option<&Path>, home: Option<&Path>) -> Self {
         Self {
             user: home.map(file_in),
-            project: project
-                .map(|project| real(&std::path::absolute(project).unwrap_or_else(|_| project.to_owned()))),
-            trust: ServerFiles::of(project, home),
+            project: project.map(|project| {
+                resolve_symlinks(&std::path::absolute(project).unwrap_or_else(|_| project.to_owned()))
+            }),
+            trust: ServerFiles::for_dirs(project, home),
             ..Self::default()
         }
     }
@@ -83,13 +84,13 @@ impl HookFiles {
     /// the home directory, whose file does not belong to a project.
     #[must_use]
     pub fn below(mut self, home: Option<&Path>) -> Self {
-        self.home = home.map(real);
+        self.home = home.map(resolve_symlinks);
         self
     }
 
     /// Sets the sink for notices; each notice is sent once.
     #[must_use]
-    pub fn telling(mut self, notify: Notify) -> Self {
+    pub fn with_notices(mut self, notify: NoticeSink) -> Self {
         self.notify = Some(notify);
         self
     }
@@ -103,7 +104,7 @@ impl HookFiles {
     /// Returns the file of a directory, if it exists and is not the user's.
     fn project_file_in(&self, dir: &Path) -> Option<PathBuf> {
         let path = std::path::absolute(file_in(dir)).ok()?;
-        let is_users = self.user.as_deref().is_some_and(|user| is_same(user, &path));
+        let is_users = self.user.as_deref().is_some_and(|user| is_same_path(user, &path));
         (path.is_file() && !is_users).then_some(path)
     }
 

@@ -18,8 +18,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use meerkat_core::{
-    AgentEvent, Cut, Denial, DenialKind, Hook, HookEntry, HookFault, HookInvocation, HookMode, HookPoints,
-    HookReason, HookReturn, HookRuntime, HookSet, Judgement, ToolCall, ToolFailure, ToolOutput, judge,
+    AgentEvent, Cut, Denial, DenialKind, Hook, HookEntry, HookFailure, HookInvocation, HookMode, HookOutput,
+    HookPoints, HookReason, HookRuntime, HookSet, HookVerdict, ToolCall, ToolFailure, ToolOutput,
+    evaluate_hook,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,7 +36,7 @@ use crate::session::Emitter;
 
 /// The hooks registered by this process, and the running background hooks.
 #[derive(Default)]
-pub(crate) struct HookHost {
+pub(crate) struct HookRunner {
     #[cfg(feature = "mcp")]
     files: Option<Arc<HookFiles>>,
     registered: BTreeMap<String, Arc<dyn Hook>>,
@@ -46,7 +47,7 @@ pub(crate) struct HookHost {
     closing: CancellationToken,
 }
 
-impl HookHost {
+impl HookRunner {
     pub(crate) fn new(registered: BTreeMap<String, Arc<dyn Hook>>, supervisor: Option<PathBuf>) -> Self {
         Self { registered, supervisor, ..Self::default() }
     }
@@ -96,7 +97,7 @@ impl RunHooks {
 
     /// Calls the hooks of a point: first the foreground hooks, one after the other, until one denies; then the
     /// background hooks.
-    pub(crate) async fn consult(&self, invocation: &HookInvocation) -> Result<(), Denial> {
+    pub(crate) async fn call_hooks(&self, invocation: &HookInvocation) -> Result<(), Denial> {
         let point = invocation.point;
         for entry in self.set.at(point, HookMode::Foreground).chain(self.set.at(point, HookMode::Background))
         {
@@ -113,7 +114,7 @@ impl RunHooks {
     }
 
     /// Checks all calls concurrently; returns the outputs of those that are denied.
-    pub(crate) async fn vet(
+    pub(crate) async fn check_calls(
         &self,
         session: meerkat_core::SessionId,
         calls: Vec<ToolCall>,
@@ -123,7 +124,7 @@ impl RunHooks {
         for (position, call) in calls.into_iter().enumerate() {
             let (hooks, id) = (self.clone(), call.id.clone());
             let task =
-                tasks.spawn(async move { hooks.consult(&HookInvocation::of_call(session, &call)).await });
+                tasks.spawn(async move { hooks.call_hooks(&HookInvocation::for_call(session, &call)).await });
             positions.insert(task.id(), (position, id));
         }
         let mut denied = Vec::new();
@@ -148,19 +149,19 @@ impl RunHooks {
     ) -> Result<(), Denial> {
         let started = Instant::now();
         let output = self.shared.call_hook(entry, invocation, payload, &self.config).await;
-        let verdict = judge(entry, output);
+        let verdict = evaluate_hook(entry, output);
         let (hook_id, point) = (entry.id.clone(), entry.point);
         match verdict {
-            Judgement::Allowed => {
+            HookVerdict::Allowed => {
                 let duration_ms = started.elapsed().as_millis() as u64;
                 self.emitter.emit(AgentEvent::HookCompleted { hook_id, point, duration_ms });
                 Ok(())
             }
-            Judgement::Tolerated(error) => {
+            HookVerdict::Tolerated(error) => {
                 self.emitter.emit(AgentEvent::HookFailed { hook_id, point, error });
                 Ok(())
             }
-            Judgement::Denied(denial) => {
+            HookVerdict::Denied(denial) => {
                 if denial.kind == DenialKind::Failed {
                     let error = denial.message.clone();
                     self.emitter.emit(AgentEvent::HookFailed { hook_id: hook_id.clone(), point, error });
@@ -215,7 +216,7 @@ fn no_verdict() -> ToolOutput {
 }
 
 /// Runs a hook. A panic counts as a failure of the hook, to which the hook's failure policy applies.
-async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFault>>) -> Result<T, HookFault> {
+async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFailure>>) -> Result<T, HookFailure> {
     let mut call = pin!(call);
     std::future::poll_fn(move |context| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)))
@@ -224,21 +225,22 @@ async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFault>>) -> R
     .await
 }
 
-fn panic_failure(panic: &(dyn Any + Send)) -> HookFault {
+fn panic_failure(panic: &(dyn Any + Send)) -> HookFailure {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    HookFault::broken(text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}")))
+    HookFailure::runtime_error(text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}")))
 }
 
 /// Input of an external hook, or the reason it cannot be sent.
 #[derive(Clone)]
-struct Payload(Result<Arc<[u8]>, HookFault>);
+struct Payload(Result<Arc<[u8]>, HookFailure>);
 
 impl Payload {
     fn new(invocation: &HookInvocation, limit: usize) -> Self {
-        let bytes = serde_json::to_vec(invocation).map_err(|error| HookFault::broken(error.to_string()));
+        let bytes =
+            serde_json::to_vec(invocation).map_err(|error| HookFailure::runtime_error(error.to_string()));
         Self(bytes.and_then(|bytes| match bytes.len() {
-            length if length > limit => Err(HookFault::broken(format!(
+            length if length > limit => Err(HookFailure::runtime_error(format!(
                 "its input has {length} bytes, more than `hooks.payload_max_bytes` ({limit})"
             ))),
             _ => Ok(bytes.into()),
@@ -253,12 +255,12 @@ impl Shared {
         invocation: &HookInvocation,
         payload: &Payload,
         config: &HooksConfig,
-    ) -> Result<HookReturn, HookFault> {
+    ) -> Result<HookOutput, HookFailure> {
         let limit = entry.timeout(config.default_timeout_ms);
         let call = contain_panic(self.reach_hook(entry, invocation, payload, config.payload_max_bytes));
         let output = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
             let message = format!("timed out after {} ms", limit.as_millis());
-            Err(HookFault { reason: HookReason::Timeout, message })
+            Err(HookFailure { reason: HookReason::Timeout, message })
         });
         tracing::debug!(hook = entry.id, ok = output.is_ok(), "hook called");
         output.map_err(|mut fault| {
@@ -274,11 +276,11 @@ impl Shared {
         invocation: &HookInvocation,
         payload: &Payload,
         limit: usize,
-    ) -> Result<HookReturn, HookFault> {
-        entry.tell_secrets(&self.redactor);
+    ) -> Result<HookOutput, HookFailure> {
+        entry.register_secrets(&self.redactor);
         let output = match &entry.runtime {
             HookRuntime::InProcess { name } => {
-                let unknown = || HookFault::broken(format!("no function is registered as `{name}`"));
+                let unknown = || HookFailure::runtime_error(format!("no function is registered as `{name}`"));
                 return self.hooks.registered.get(name).ok_or_else(unknown)?.call(invocation).await;
             }
             HookRuntime::Command { command, args, env } => {
@@ -300,9 +302,10 @@ impl Shared {
 }
 
 /// Parses the output of a hook. Empty output lets the run continue.
-fn parse_output(output: &[u8]) -> Result<HookReturn, HookFault> {
+fn parse_output(output: &[u8]) -> Result<HookOutput, HookFailure> {
     if output.trim_ascii().is_empty() {
-        return Ok(HookReturn::default());
+        return Ok(HookOutput::default());
     }
-    serde_json::from_slice(output).map_err(|error| HookFault::broken(format!("invalid output: {error}")))
+    serde_json::from_slice(output)
+        .map_err(|error| HookFailure::runtime_error(format!("invalid output: {error}")))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use meerkat_contracts::{ImageEnd, ImageInput, ImageReply, ImageTerminal, ImageView};
 use meerkat_core::{
-    AssistantImage, BlobRef, ImageAnswer, ImageModel, ModelError, ModelErrorKind, Picture, SessionId,
+    AssistantImage, BlobRef, Image, ImageModel, ImageResponse, ModelError, ModelErrorKind, SessionId,
 };
 use meerkat_store::{Blob, Change, Transaction};
 use uuid::Uuid;
@@ -25,22 +25,22 @@ pub(crate) use tool::source;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Result of an image request.
-pub(crate) struct Made {
+pub(crate) struct GeneratedImages {
     pub(crate) reply: ImageReply,
     pub(crate) images: Vec<AssistantImage>,
 }
 
 /// Generates or edits an image, optionally for a session.
-pub(crate) async fn make(
+pub(crate) async fn generate(
     shared: &Shared,
     config: &Config,
     input: ImageInput,
     session: Option<SessionId>,
-) -> Result<Made, Error> {
+) -> Result<GeneratedImages, Error> {
     let provider = input.provider.map(Into::into);
     let model = shared.models.providers().image_model(provider, input.model.as_deref(), config)?;
     let request = request::read(shared, input, session).await?;
-    let response = match tokio::time::timeout(TIMEOUT, model.draw(&request)).await {
+    let response = match tokio::time::timeout(TIMEOUT, model.generate(&request)).await {
         Ok(response) => response,
         Err(_) => Err(timeout_error(&*model)),
     };
@@ -76,10 +76,14 @@ const fn end(kind: ModelErrorKind) -> ImageEnd {
 }
 
 /// Stores the images and builds the reply.
-async fn store(shared: &Shared, model: &dyn ImageModel, response: ImageAnswer) -> Result<Made, Error> {
-    let mut images = Vec::with_capacity(response.pictures.len());
-    let mut changes = Vec::with_capacity(response.pictures.len());
-    for Picture { media_type, width, height, data } in response.pictures {
+async fn store(
+    shared: &Shared,
+    model: &dyn ImageModel,
+    response: ImageResponse,
+) -> Result<GeneratedImages, Error> {
+    let mut images = Vec::with_capacity(response.images.len());
+    let mut changes = Vec::with_capacity(response.images.len());
+    for Image { media_type, width, height, data } in response.images {
         let blob = Blob::new(media_type.clone(), data);
         let blob_ref = BlobRef { blob_id: blob.id.clone(), media_type: media_type.clone() };
         changes.push(Change::PutBlob(blob));
@@ -105,7 +109,7 @@ async fn store(shared: &Shared, model: &dyn ImageModel, response: ImageAnswer) -
         provider: model.provider(),
         model: model.id().to_owned(),
     };
-    Ok(Made { reply, images })
+    Ok(GeneratedImages { reply, images })
 }
 
 fn view(image: &AssistantImage) -> ImageView {

@@ -1,7 +1,7 @@
 //! Validation of image requests and loading of the images they refer to.
 
 use meerkat_contracts::{ImageInput, ImageIntent, ImageRef};
-use meerkat_core::{AssistantBlock, BlobId, ImageRequest, ImageSize, Message, Picture, SessionId};
+use meerkat_core::{AssistantBlock, BlobId, Image, ImageRequest, ImageSize, Message, SessionId};
 
 use crate::Error;
 use crate::runtime::Shared;
@@ -23,7 +23,7 @@ pub(super) async fn read(
         ImageIntent::Generate => input.prompt,
         ImageIntent::Edit => input.instruction,
     };
-    let load = |refs: Option<Vec<ImageRef>>| pictures(shared, refs.unwrap_or_default(), session);
+    let load = |refs: Option<Vec<ImageRef>>| images(shared, refs.unwrap_or_default(), session);
     Ok(ImageRequest {
         prompt: prompt.unwrap_or_default(),
         sources: load(input.source_images).await?,
@@ -53,12 +53,12 @@ fn check(input: &ImageInput) -> Result<(), Error> {
     Err(invalid(rule))
 }
 
-async fn pictures(
+async fn images(
     shared: &Shared,
     refs: Vec<ImageRef>,
     session: Option<SessionId>,
-) -> Result<Vec<Picture>, Error> {
-    let mut pictures = Vec::with_capacity(refs.len());
+) -> Result<Vec<Image>, Error> {
+    let mut images = Vec::with_capacity(refs.len());
     for image in refs {
         let id = match image {
             ImageRef::Blob { blob_ref } => blob_ref.blob_id,
@@ -66,12 +66,12 @@ async fn pictures(
         };
         let blob = shared.store.blob(id.clone()).await?;
         let blob = blob.ok_or_else(|| invalid(format!("no blob `{id}` in this realm")))?;
-        let picture = Picture::read(blob.data);
-        pictures.push(
-            picture.ok_or_else(|| invalid(format!("blob `{id}` is not a PNG, JPEG, GIF, or WebP image")))?,
+        let decoded = Image::read(blob.data);
+        images.push(
+            decoded.ok_or_else(|| invalid(format!("blob `{id}` is not a PNG, JPEG, GIF, or WebP image")))?,
         );
     }
-    Ok(pictures)
+    Ok(images)
 }
 
 /// Finds a generated image of the session, searching the latest messages first.

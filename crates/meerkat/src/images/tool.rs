@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Made, make};
+use super::{GeneratedImages, generate};
 use crate::Error;
 use crate::config::Config;
 use crate::ops::decode;
@@ -69,7 +69,7 @@ impl Tool for GenerateImage {
                 Ok(input) => input,
                 Err(error) => return failed(&error),
             };
-            match make(&self.shared, &self.config, input, session).await {
+            match generate(&self.shared, &self.config, input, session).await {
                 Ok(generated) => success(generated),
                 Err(error) => failed(&error),
             }
@@ -85,7 +85,7 @@ fn arguments(args: Value) -> Result<ImageInput, Error> {
     decode(args)
 }
 
-fn success(generated: Made) -> ToolOutput {
+fn success(generated: GeneratedImages) -> ToolOutput {
     let mut blocks = vec![ContentBlock::Text { text: json!(generated.reply).to_string() }];
     blocks.extend(generated.images.iter().map(|image| ContentBlock::Image {
         media_type: image.media_type.clone(),

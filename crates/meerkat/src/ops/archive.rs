@@ -2,17 +2,17 @@
 
 use meerkat_contracts::{ArchiveReply, SessionRequest};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct Archive;
 
-impl Handle for Archive {
+impl OperationHandler for Archive {
     const NAME: &'static str = "meerkat_archive";
     const TITLE: &'static str = "Archive a session";
     const DOC: &'static str = "Archive a session: it is hidden from lists and can no longer be resumed. Its history \
         stays readable in a durable realm. An active run is stopped first.";
-    const IMPACT: Impact = Impact::Removes;
+    const IMPACT: Impact = Impact::Destructive;
     type Input = SessionRequest;
     type Output = ArchiveReply;
 

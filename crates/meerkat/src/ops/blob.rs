@@ -4,17 +4,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_contracts::{BlobReply, BlobRequest};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct BlobGet;
 
-impl Handle for BlobGet {
+impl OperationHandler for BlobGet {
     const NAME: &'static str = "meerkat_blob_get";
     const TITLE: &'static str = "Fetch a blob";
     const DOC: &'static str = "Fetch a blob by id, base64-encoded: an image, or the full text of a truncated answer or \
         message. Ids come from blob_id fields in other replies.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = BlobRequest;
     type Output = BlobReply;
 

@@ -4,7 +4,7 @@ use meerkat_contracts::CapabilityReport;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct Capabilities;
@@ -13,12 +13,12 @@ pub(super) struct Capabilities;
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NoInput {}
 
-impl Handle for Capabilities {
+impl OperationHandler for Capabilities {
     const NAME: &'static str = "meerkat_capabilities";
     const TITLE: &'static str = "List capabilities";
     const DOC: &'static str = "List this build's capabilities and whether each is available, disabled by config, or \
         not compiled in.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = NoInput;
     type Output = CapabilityReport;
 

@@ -2,20 +2,20 @@
 
 use meerkat_contracts::{ConfigAction, ConfigEnvelope, ConfigRequest, ResolvedPaths};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::config::{ConfigChange, CurrentConfig};
 use crate::{Error, Runtime};
 
 pub(super) struct Configure;
 
-impl Handle for Configure {
+impl OperationHandler for Configure {
     const NAME: &'static str = "meerkat_config";
     const TITLE: &'static str = "Read or change the config";
     const DOC: &'static str = "Read the realm's config (action get), replace it (set with config), or change parts of \
         it (patch, an RFC 7396 merge patch). Pass expected_generation to reject the change if the config was changed \
         since you read it. Tokens are shown as ***; sending *** back keeps them. Keys that control where secrets go or \
         which files are read can only be changed by the owner, with rkat config.";
-    const IMPACT: Impact = Impact::Settles;
+    const IMPACT: Impact = Impact::Idempotent;
     type Input = ConfigRequest;
     type Output = ConfigEnvelope;
 
@@ -36,7 +36,7 @@ impl Handle for Configure {
         };
         if input.action != ConfigAction::Get {
             // Notify subscribers of the catalog now, not at the next run.
-            call.runtime.settle_skills().await?;
+            call.runtime.refresh_skills().await?;
         }
         envelope(&call.runtime, &current)
     }

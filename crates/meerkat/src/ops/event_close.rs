@@ -3,16 +3,16 @@
 use meerkat_contracts::{StreamCloseReply, StreamCloseRequest};
 
 use super::event_read::stream_id;
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct EventClose;
 
-impl Handle for EventClose {
+impl OperationHandler for EventClose {
     const NAME: &'static str = "meerkat_event_stream_close";
     const TITLE: &'static str = "Close an event stream";
     const DOC: &'static str = "Close an event stream you no longer read. closed is false if it was not open.";
-    const IMPACT: Impact = Impact::Settles;
+    const IMPACT: Impact = Impact::Idempotent;
     type Input = StreamCloseRequest;
     type Output = StreamCloseReply;
 

@@ -2,18 +2,18 @@
 
 use meerkat_contracts::{StreamOpenReply, StreamOpenRequest};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct EventOpen;
 
-impl Handle for EventOpen {
+impl OperationHandler for EventOpen {
     const NAME: &'static str = "meerkat_event_stream_open";
     const TITLE: &'static str = "Open an event stream";
     const DOC: &'static str = "Open a stream of a session's events: steps, text as it is generated, and tool calls. \
         Open it before the run it should follow, or set after to the seq of the last event you have to get the events \
         still retained. Covers runs in this process only. Read it with meerkat_event_stream_read.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = StreamOpenRequest;
     type Output = StreamOpenReply;
 

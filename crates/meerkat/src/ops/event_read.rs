@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use meerkat_contracts::{StreamReadReply, StreamReadRequest, StreamStatus};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
-use crate::bound::Bounds;
-use crate::events::{Reading, Room, StreamId};
+use crate::events::{ReadLimit, ReadOutcome, StreamId};
+use crate::truncate::ReplyLimit;
 
 pub(super) struct EventRead;
 
@@ -15,13 +15,13 @@ const DEFAULT_MS: u64 = 5_000;
 const MAX_MS: u64 = 600_000;
 const MAX_EVENTS: u32 = 1_000;
 
-impl Handle for EventRead {
+impl OperationHandler for EventRead {
     const NAME: &'static str = "meerkat_event_stream_read";
     const TITLE: &'static str = "Read an event stream";
     const DOC: &'static str = "Read the next event of an open stream, or up to limit events at once; waits up to \
         timeout_ms for one. status is event, timeout (read again), or closed (the session was archived). If you read \
         too slowly, one stream_truncated event reports how many events were lost.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = StreamReadRequest;
     type Output = StreamReadReply;
 
@@ -31,19 +31,19 @@ impl Handle for EventRead {
         let limit = limit(input.limit)?;
         let sessions = call.runtime.sessions();
         let session_id = sessions.stream_session(id)?;
-        let bounds = Bounds::of(&call.runtime).await;
-        let room = Room { events: limit, bytes: bounds.limit() };
+        let bounds = ReplyLimit::for_runtime(&call.runtime).await;
+        let room = ReadLimit { events: limit, bytes: bounds.limit() };
         let reading = sessions.read_stream(id, room, timeout, &call.control.cancel).await?;
         let (status, events) = match reading {
-            Reading::Events(events) => (StreamStatus::Event, events),
-            Reading::Timeout => (StreamStatus::Timeout, Vec::new()),
-            Reading::Closed => (StreamStatus::Closed, Vec::new()),
+            ReadOutcome::Events(events) => (StreamStatus::Event, events),
+            ReadOutcome::Timeout => (StreamStatus::Timeout, Vec::new()),
+            ReadOutcome::Closed => (StreamStatus::Closed, Vec::new()),
         };
         let mut values = Vec::new();
         for event in events {
             let event = serde_json::to_value(&*event).map_err(Error::Encode)?;
             let size = event.to_string().len();
-            values.push(bounds.message(event, size).await);
+            values.push(bounds.truncate_message(event, size).await);
         }
         let (event, events) = match input.limit {
             None => (values.pop(), None),

@@ -2,24 +2,24 @@
 
 use meerkat_contracts::{ImageInput, ImageReply};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct GenerateImage;
 
-impl Handle for GenerateImage {
+impl OperationHandler for GenerateImage {
     const NAME: &'static str = "meerkat_generate_image";
     const TITLE: &'static str = "Generate an image";
     const DOC: &'static str = "Generate or edit an image with OpenAI or Gemini. Returns a blob id; the bytes stay in \
         the realm's store.";
-    const IMPACT: Impact = Impact::Makes;
+    const IMPACT: Impact = Impact::Creates;
     type Input = ImageInput;
     type Output = ImageReply;
 
     async fn handle(call: Call, input: ImageInput) -> Result<ImageReply, Error> {
         tokio::select! {
             reply = call.runtime.generate_image(input) => reply,
-            () = call.control.cancel.cancelled() => Err(Error::Abandoned),
+            () = call.control.cancel.cancelled() => Err(Error::RequestCancelled),
         }
     }
 }

@@ -6,20 +6,20 @@ use meerkat_contracts::{HelpMode, HelpRequest, RunReply};
 use meerkat_core::{Content, Provider, Timestamp};
 
 use super::turn::reply;
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::session::{NewSessionOptions, ToolOverlay, TurnOptions};
 use crate::{Error, RunInput, help};
 
 pub(super) struct Help;
 
-impl Handle for Help {
+impl OperationHandler for Help {
     const NAME: &'static str = "meerkat_help";
     const TITLE: &'static str = "Ask about Meerkat";
     const DOC: &'static str = "Ask how to use Meerkat: its tools, sessions, config, and command line. An agent with \
         access to the reference answers in a separate session; it has no tools and runs nothing. Put text the question \
         refers to in prompt; it is treated as data, not instructions. Without an API key, you get the parts of the \
         reference that best match the question.";
-    const IMPACT: Impact = Impact::Runs;
+    const IMPACT: Impact = Impact::RunsAgent;
     type Input = HelpRequest;
     type Output = RunReply;
 
@@ -37,7 +37,7 @@ impl Handle for Help {
         let is_offline = runtime.is_offline(input.model.as_deref(), input.provider).await?;
         let turn = TurnOptions {
             input: RunInput { prompt: Content::text(prompt), ..RunInput::default() },
-            model: if is_offline { Some(help::LIBRARIAN_ID.to_owned()) } else { input.model },
+            model: if is_offline { Some(help::OFFLINE_HELP_ID.to_owned()) } else { input.model },
             provider: input.provider,
             max_tokens: input.max_tokens,
             system_prompt: Some(help::PROMPT.to_owned()),

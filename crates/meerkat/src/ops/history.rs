@@ -4,19 +4,19 @@ use meerkat_contracts::{HistoryReply, HistoryRequest};
 use meerkat_core::SessionId;
 use serde_json::Value;
 
-use super::{Call, Handle, Impact};
-use crate::bound::Bounds;
+use super::{Call, Impact, OperationHandler};
+use crate::truncate::ReplyLimit;
 use crate::{Error, Runtime};
 
 pub(super) struct History;
 
-impl Handle for History {
+impl OperationHandler for History {
     const NAME: &'static str = "meerkat_history";
     const TITLE: &'static str = "Read a session's history";
     const DOC: &'static str = "Read a session's committed messages, oldest first. Use offset and limit to page through \
         a long history; has_more is true if more messages follow, and next_offset is where they start. A page holds \
         about 100 KB. Also works on archived sessions.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = HistoryRequest;
     type Output = HistoryReply;
 
@@ -47,7 +47,7 @@ struct Page {
 /// Reads messages until the count or byte limit is reached.
 async fn page(runtime: &Runtime, id: SessionId, offset: u64, limit: Option<u64>) -> Result<Page, Error> {
     const PAGE_SIZE: u64 = 32;
-    let bounds = Bounds::of(runtime).await;
+    let bounds = ReplyLimit::for_runtime(runtime).await;
     let sessions = runtime.sessions();
     let first = sessions.history(id, offset, Some(0)).await?;
     let (message_count, offset) = (first.message_count, first.offset);
@@ -65,7 +65,7 @@ async fn page(runtime: &Runtime, id: SessionId, offset: u64, limit: Option<u64>)
             if bytes > bounds.limit() && !messages.is_empty() {
                 return Ok(Page { message_count, offset, messages });
             }
-            messages.push(bounds.message(value, size).await);
+            messages.push(bounds.truncate_message(value, size).await);
         }
         if batch.messages.is_empty() {
             break;

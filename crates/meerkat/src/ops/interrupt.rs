@@ -2,17 +2,17 @@
 
 use meerkat_contracts::{InterruptReply, SessionRequest};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 
 pub(super) struct Interrupt;
 
-impl Handle for Interrupt {
+impl OperationHandler for Interrupt {
     const NAME: &'static str = "meerkat_interrupt";
     const TITLE: &'static str = "Interrupt a run";
     const DOC: &'static str = "Interrupt a session's active run, in any process. Completed steps are kept and the \
         session can be resumed. SESSION_NOT_RUNNING means there was nothing to interrupt.";
-    const IMPACT: Impact = Impact::Settles;
+    const IMPACT: Impact = Impact::Idempotent;
     type Input = SessionRequest;
     type Output = InterruptReply;
 

@@ -26,7 +26,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use meerkat_core::{BoxFuture, SessionId, input_schema, reply_schema};
+use meerkat_core::{BoxFuture, SessionId, input_schema, output_schema};
 use schemars::JsonSchema;
 
 use serde::Serialize;
@@ -89,15 +89,15 @@ type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impact {
     /// Reads only.
-    Reads,
+    ReadOnly,
     /// Changes state; repeating it has no further effect.
-    Settles,
+    Idempotent,
     /// Removes something; repeating it has no further effect.
-    Removes,
+    Destructive,
     /// Creates something in an external system; repeating it creates another.
-    Makes,
+    Creates,
     /// Runs an agent, which can do anything its tools can.
-    Runs,
+    RunsAgent,
 }
 
 /// Context of a call.
@@ -110,7 +110,7 @@ pub struct Call {
 }
 
 /// Declaration and implementation of an operation.
-pub(crate) trait Handle {
+pub(crate) trait OperationHandler {
     const NAME: &'static str;
     const TITLE: &'static str;
     const DOC: &'static str;
@@ -128,14 +128,14 @@ pub fn find(name: &str) -> Option<&'static Operation> {
 }
 
 impl Operation {
-    const fn new<H: Handle>() -> Self {
+    const fn new<H: OperationHandler>() -> Self {
         Self {
             name: H::NAME,
             title: H::TITLE,
             doc: H::DOC,
             impact: H::IMPACT,
             input_schema: input_schema::<H::Input>,
-            output_schema: reply_schema::<H::Output>,
+            output_schema: output_schema::<H::Output>,
             validator: OnceLock::new(),
             call: |call, arguments, misfit| {
                 Box::pin(async move {
@@ -165,18 +165,18 @@ impl Operation {
     /// # Errors
     /// Returns `INVALID_PARAMS` if the arguments do not match the schema, or the operation's error.
     pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
-        let misfit = self.misfit(&arguments);
+        let misfit = self.schema_violation(&arguments);
         let session = named_session(&call.runtime, &arguments);
         let runtime = call.runtime.clone();
         (self.call)(call, arguments, misfit).await.map_err(|source| match session {
-            Some(id) => Error::OfSession { id, reference: runtime.reference(id), source: Box::new(source) },
+            Some(id) => Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) },
             None => source,
         })
     }
 
     /// Returns the first schema violation in the arguments. Decoding finds most of them with better messages, but
     /// accepts a list in place of an object if the list matches the object's fields.
-    fn misfit(&self, arguments: &Value) -> Option<Error> {
+    fn schema_violation(&self, arguments: &Value) -> Option<Error> {
         let validator =
             self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
         let error = validator.as_ref()?.validate(arguments).err()?;

@@ -1,12 +1,12 @@
 //! `meerkat_models_catalog`.
 
 use meerkat_core::{ModelProfile, Provider};
-use meerkat_providers::{Catalogue, ModelEntry, ProfileEntry, ProviderGroup};
+use meerkat_providers::{Catalog, ModelEntry, ProfileEntry, ProviderGroup};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::capabilities::NoInput;
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
 use crate::config::{SelfHostedConfig, SelfHostedModel};
 
@@ -21,19 +21,19 @@ pub(super) struct ModelsReply {
     providers: Vec<ProviderGroup>,
 }
 
-impl Handle for Models {
+impl OperationHandler for Models {
     const NAME: &'static str = "meerkat_models_catalog";
     const TITLE: &'static str = "List models";
     const DOC: &'static str = "List the models that sessions can use, by provider, with the capabilities and \
         provider_params of each. Includes self-hosted models from the config.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = NoInput;
     type Output = ModelsReply;
 
     async fn handle(call: Call, _: NoInput) -> Result<ModelsReply, Error> {
         let config = call.runtime.config().get().await?.config;
         let version = meerkat_contracts::CONTRACT_VERSION;
-        let mut providers = Catalogue::built_in().groups();
+        let mut providers = Catalog::built_in().groups();
         providers.extend(self_hosted(&config.self_hosted));
         let contract_version = format!("{}.{}.{}", version.major, version.minor, version.patch);
         Ok(ModelsReply { contract_version, providers })

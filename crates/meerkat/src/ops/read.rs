@@ -2,18 +2,18 @@
 
 use meerkat_contracts::{Billing, ReadReply, SessionRequest, SessionState};
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
-use crate::bound::Bounds;
+use crate::truncate::ReplyLimit;
 
 pub(super) struct Read;
 
-impl Handle for Read {
+impl OperationHandler for Read {
     const NAME: &'static str = "meerkat_read";
     const TITLE: &'static str = "Read a session";
     const DOC: &'static str = "Read a session's state: whether a run is active, its model, its last answer, its token \
         usage, and the tool calls that are waiting for results or approval. Never waits for a run.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = SessionRequest;
     type Output = ReadReply;
 
@@ -22,13 +22,13 @@ impl Handle for Read {
         let sessions = call.runtime.sessions();
         let view = sessions.read(id).await?;
         let pending = sessions.pending_calls(id).await?;
-        let bounds = Bounds::of(&call.runtime).await;
-        let (pending_tool_calls, pending_approvals) = bounds.pending(pending).await;
+        let bounds = ReplyLimit::for_runtime(&call.runtime).await;
+        let (pending_tool_calls, pending_approvals) = bounds.truncate_pending(pending).await;
         let (last_assistant_text, last_assistant_blob_id) = match sessions.last_text(id).await? {
             None => (None, None),
             Some(text) => {
-                let bounded = bounds.text(text).await;
-                (Some(bounded.text), bounded.whole)
+                let bounded = bounds.truncate_text(text).await;
+                (Some(bounded.text), bounded.blob_id)
             }
         };
         Ok(ReadReply {

@@ -3,27 +3,27 @@
 use meerkat_contracts::{ApprovalInput, ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
 use meerkat_core::{Approval, Decision, ToolOutput, ToolResult};
 
-use super::turn::{hooks, reply, turn_options, wishes};
-use super::{Call, Handle, Impact};
+use super::turn::{hooks, reply, request_options, turn_options};
+use super::{Call, Impact, OperationHandler};
 use crate::session::ToolOverlay;
 use crate::{ConfigAccess, Error, RunInput};
 
 pub(super) struct Resume;
 
-impl Handle for Resume {
+impl OperationHandler for Resume {
     const NAME: &'static str = "meerkat_resume";
     const TITLE: &'static str = "Continue a session";
     const DOC: &'static str = "Continue an existing session with another prompt, or send it the results of its \
         pending_tool_calls (prompt may then be empty; send every result) or the user's decisions on its \
         pending_approvals. Works after a restart of this server. A session runs one request at a time: SESSION_BUSY \
         means that a run is active, so try again later.";
-    const IMPACT: Impact = Impact::Runs;
+    const IMPACT: Impact = Impact::RunsAgent;
     type Input = ResumeRequest;
     type Output = RunReply;
 
     async fn handle(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
         let id = input.session_id.parse()?;
-        let schema = wishes!(input).check()?;
+        let schema = request_options!(input).check()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
         let approvals = input.approvals.unwrap_or_default();
         check_approvals(&call, &approvals)?;
@@ -60,5 +60,5 @@ fn approval(input: ApprovalInput) -> Approval {
 fn result(input: ToolResultInput) -> ToolResult {
     let output =
         ToolOutput { content: input.content, is_error: input.is_error.unwrap_or(false), images: Vec::new() };
-    output.bounded().answering(input.tool_use_id)
+    output.truncated().into_result(input.tool_use_id)
 }

@@ -2,27 +2,27 @@
 
 use meerkat_contracts::{RunReply, RunRequest};
 
-use super::turn::{hooks, reply, turn_options, wishes};
-use super::{Call, Handle, Impact};
+use super::turn::{hooks, reply, request_options, turn_options};
+use super::{Call, Impact, OperationHandler};
 use crate::session::{NewSessionOptions, ToolOverlay};
 use crate::{Error, RunInput};
 
 pub(super) struct Run;
 
-impl Handle for Run {
+impl OperationHandler for Run {
     const NAME: &'static str = "meerkat_run";
     const TITLE: &'static str = "Run an agent";
     const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply contains a \
         session_id: pass it to meerkat_resume to continue the conversation. If you provide tools, a call to one of \
         them ends the run with pending_tool_calls; run them yourself and send the results with meerkat_resume. If \
         the reply has pending_approvals, ask the user about them and send the decisions with meerkat_resume.";
-    const IMPACT: Impact = Impact::Runs;
+    const IMPACT: Impact = Impact::RunsAgent;
     type Input = RunRequest;
     type Output = RunReply;
 
     async fn handle(call: Call, input: RunRequest) -> Result<RunReply, Error> {
         check_labels(&input)?;
-        let schema = wishes!(input).check()?;
+        let schema = request_options!(input).check()?;
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
         let first = RunInput { prompt: input.prompt, ..RunInput::default() };
         let runtime = call.runtime;

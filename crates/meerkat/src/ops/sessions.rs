@@ -2,26 +2,26 @@
 
 use meerkat_contracts::{SessionEntry, SessionsReply, SessionsRequest};
 
-use super::{Call, Handle, Impact};
-use crate::bound::Bounds;
-use crate::{Archived, Error, Runtime, SessionQuery, SessionView};
+use super::{Call, Impact, OperationHandler};
+use crate::truncate::ReplyLimit;
+use crate::{ArchivedFilter, Error, Runtime, SessionQuery, SessionView};
 
 pub(super) struct Sessions;
 
-impl Handle for Sessions {
+impl OperationHandler for Sessions {
     const NAME: &'static str = "meerkat_sessions";
     const TITLE: &'static str = "List sessions";
     const DOC: &'static str = "List the realm's sessions, most recently changed first. Filter by labels, page with \
         offset and limit; next_offset is set if there are more. Archived sessions are omitted unless include_archived \
         is true.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = SessionsRequest;
     type Output = SessionsReply;
 
     async fn handle(call: Call, input: SessionsRequest) -> Result<SessionsReply, Error> {
         let archived = match input.include_archived {
-            Some(true) => Archived::Included,
-            _ => Archived::Hidden,
+            Some(true) => ArchivedFilter::Included,
+            _ => ArchivedFilter::Hidden,
         };
         let query = SessionQuery {
             labels: input.labels.unwrap_or_default(),
@@ -36,7 +36,7 @@ impl Handle for Sessions {
 /// Lists sessions until the count or byte limit is reached.
 async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsReply, Error> {
     const PAGE_SIZE: u64 = 100;
-    let limit = Bounds::of(runtime).await.limit();
+    let limit = ReplyLimit::for_runtime(runtime).await.limit();
     let (mut remaining, mut bytes) = (query.limit.unwrap_or(u64::MAX), 0);
     let mut sessions: Vec<SessionEntry> = Vec::new();
     loop {

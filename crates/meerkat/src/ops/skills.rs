@@ -2,24 +2,24 @@
 
 use meerkat_contracts::SkillsRequest;
 
-use super::{Call, Handle, Impact};
+use super::{Call, Impact, OperationHandler};
 use crate::Error;
-use crate::skills::SkillsReply;
+use crate::agent_skills::SkillsReply;
 
 pub(super) struct Skills;
 
-impl Handle for Skills {
+impl OperationHandler for Skills {
     const NAME: &'static str = "meerkat_skills";
     const TITLE: &'static str = "List or inspect skills";
     const DOC: &'static str = "List available skills, with the source of each and which ones are shadowed by another \
         skill of the same name (action list), or read one in full (action inspect, with its skill_key). Load skills \
         into an agent with preload_skills or skill_refs of meerkat_run.";
-    const IMPACT: Impact = Impact::Reads;
+    const IMPACT: Impact = Impact::ReadOnly;
     type Input = SkillsRequest;
     type Output = SkillsReply;
 
     async fn handle(call: Call, input: SkillsRequest) -> Result<SkillsReply, Error> {
-        call.runtime.settle_skills().await?;
-        call.runtime.skills().answer(input).await
+        call.runtime.refresh_skills().await?;
+        call.runtime.skills().handle(input).await
     }
 }

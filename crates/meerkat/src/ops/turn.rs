@@ -8,11 +8,11 @@ use meerkat_core::run::{ExtractionError, Outcome};
 use meerkat_core::{HookCapability, HookEntry, HookRuntime, OutputSchema};
 use serde_json::{Map, Value};
 
-use crate::bound::Bounds;
 use crate::config::{ConfigAccess, HooksConfig, at_path};
-use crate::session::{HookWishes, RunResult, validate_tools};
-use crate::structured::OutputJudge;
-use crate::{Error, Runtime, features, skills};
+use crate::session::{HookOverlay, RunResult, validate_tools};
+use crate::structured::OutputValidator;
+use crate::truncate::ReplyLimit;
+use crate::{Error, Runtime, agent_skills, features};
 
 /// Builds the options of a run from a request; both requests use the same field names.
 macro_rules! turn_options {
@@ -44,9 +44,9 @@ macro_rules! turn_options {
 }
 
 /// Borrows the options of a request other than its prompt.
-macro_rules! wishes {
+macro_rules! request_options {
     ($request:ident) => {
-        $crate::ops::turn::Wishes {
+        $crate::ops::turn::RequestOptions {
             keep_alive: $request.keep_alive,
             comms_name: $request.comms_name.as_deref(),
             preload_skills: $request.preload_skills.as_deref().unwrap_or_default(),
@@ -61,10 +61,10 @@ macro_rules! wishes {
     };
 }
 
-pub(super) use {turn_options, wishes};
+pub(super) use {request_options, turn_options};
 
 /// Options of a request other than its prompt.
-pub(super) struct Wishes<'a> {
+pub(super) struct RequestOptions<'a> {
     pub(super) keep_alive: Option<bool>,
     pub(super) comms_name: Option<&'a str>,
     pub(super) preload_skills: &'a [SkillKey],
@@ -77,16 +77,16 @@ pub(super) struct Wishes<'a> {
     pub(super) memory: Option<bool>,
 }
 
-impl Wishes<'_> {
+impl RequestOptions<'_> {
     /// Rejects options that are invalid or unavailable, instead of ignoring them silently. Returns the output schema.
     pub(super) fn check(&self) -> Result<Option<OutputSchema>, Error> {
         self.check_comms()?;
         self.check_skills()?;
         let schema = self.output_schema.cloned().map(Value::Object).map(OutputSchema::parse).transpose()?;
         if let Some(schema) = &schema {
-            OutputJudge::new(schema.clone())?;
+            OutputValidator::new(schema.clone())?;
         }
-        self.check_built()?;
+        self.check_features()?;
         check_instructions(self.instructions)?;
         validate_tools(self.tools)?;
         Ok(schema)
@@ -107,11 +107,11 @@ impl Wishes<'_> {
             return Err(Error::Arguments(message.to_owned()));
         }
         let refs: Vec<_> = self.skill_refs.iter().map(SkillRef::key).collect();
-        skills::check("preload_skills", self.preload_skills)?;
-        skills::check("skill_refs", &refs)
+        agent_skills::check("preload_skills", self.preload_skills)?;
+        agent_skills::check("skill_refs", &refs)
     }
 
-    fn check_built(&self) -> Result<(), Error> {
+    fn check_features(&self) -> Result<(), Error> {
         if self.memory == Some(true) && !features::MEMORY {
             return Err(Error::NotCompiled { what: "memory", feature: "memory-store-session" });
         }
@@ -124,14 +124,14 @@ impl Wishes<'_> {
 }
 
 /// Reads the hook overrides of a request, and rejects those that the caller may not set.
-pub(super) async fn hooks(runtime: &Runtime, overrides: Option<HookOverrides>) -> Result<HookWishes, Error> {
+pub(super) async fn hooks(runtime: &Runtime, overrides: Option<HookOverrides>) -> Result<HookOverlay, Error> {
     let overrides = overrides.unwrap_or_default();
-    let overlay = HookWishes {
+    let overlay = HookOverlay {
         entries: entries(overrides.entries.unwrap_or_default())?,
         disable: overrides.disable.unwrap_or_default(),
     };
     let access = runtime.config_access();
-    if access != ConfigAccess::Owner && overlay != HookWishes::default() {
+    if access != ConfigAccess::Owner && overlay != HookOverlay::default() {
         let mut config = runtime.config().get().await?.config.hooks;
         config.client_overrides &= access == ConfigAccess::Client;
         config.entries = runtime.hook_entries(&config).await?;
@@ -152,7 +152,7 @@ fn entries(values: Vec<Map<String, Value>>) -> Result<Vec<HookEntry>, Error> {
 
 /// Rejects overrides that would let a client start commands, send a run's content elsewhere, or disable the owner's
 /// guardrails.
-fn check_access(overlay: &HookWishes, config: &HooksConfig) -> Result<(), Error> {
+fn check_access(overlay: &HookOverlay, config: &HooksConfig) -> Result<(), Error> {
     let is_external = |entry: &&HookEntry| !matches!(entry.runtime, HookRuntime::InProcess { .. });
     let is_disabled_guardrail = |entry: &&HookEntry| {
         entry.capability == HookCapability::Guardrail && overlay.disable.contains(&entry.id)
@@ -169,11 +169,11 @@ fn check_access(overlay: &HookWishes, config: &HooksConfig) -> Result<(), Error>
 
 /// Checks that the instructions fit in a system prompt.
 fn check_instructions(instructions: &[String]) -> Result<(), Error> {
-    let is_too_long = |text: &String| text.len() > crate::prompt::SECTION;
+    let is_too_long = |text: &String| text.len() > crate::prompt::MAX_SECTION_BYTES;
     match instructions.iter().position(is_too_long) {
         Some(index) => Err(Error::Arguments(format!(
             "`additional_instructions[{index}]` is longer than {} bytes",
-            crate::prompt::SECTION
+            crate::prompt::MAX_SECTION_BYTES
         ))),
         None => Ok(()),
     }
@@ -194,7 +194,8 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         } else {
             (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE)
         };
-        let (pending_tool_calls, pending_approvals) = Bounds::of(runtime).await.pending(pending).await;
+        let (pending_tool_calls, pending_approvals) =
+            ReplyLimit::for_runtime(runtime).await.truncate_pending(pending).await;
         return RunReply::Pending(Box::new(PendingReply {
             content: vec![TextBlock::new(sentence)],
             session_id,
@@ -208,12 +209,12 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         }));
     }
     let last_output = done.extraction_error.as_ref().map_or(0, |error| error.last_output.len());
-    let bounds = Bounds::of_text(runtime, done.text.len().max(last_output)).await;
-    let answer = bounds.text(done.text).await;
+    let bounds = ReplyLimit::for_length(runtime, done.text.len().max(last_output)).await;
+    let answer = bounds.truncate_text(done.text).await;
     let extraction_error = match done.extraction_error {
         None => None,
         Some(error) => {
-            Some(ExtractionError { last_output: bounds.text(error.last_output).await.text, ..error })
+            Some(ExtractionError { last_output: bounds.truncate_text(error.last_output).await.text, ..error })
         }
     };
     RunReply::Completed(Box::new(CompletedReply {
@@ -225,7 +226,7 @@ pub(super) async fn reply(runtime: &Runtime, result: RunResult) -> RunReply {
         schema_warnings: (!schema_warnings.is_empty()).then_some(schema_warnings),
         extraction_error,
         session_ref,
-        blob_id: answer.whole,
+        blob_id: answer.blob_id,
         model,
         usage: report.usage,
         cost_usd: report.cost,

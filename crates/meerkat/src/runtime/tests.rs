@@ -14,16 +14,16 @@ async fn patch(runtime: &Runtime, document: Value) -> CurrentConfig {
 #[tokio::test]
 async fn older_config_never_replaces_a_newer_one() {
     let runtime = Runtime::ephemeral(RuntimeOptions::default()).unwrap();
-    let count = || runtime.skills().catalogue().snapshot().active().count();
+    let count = || runtime.skills().catalog().snapshot().active().count();
     let older = patch(&runtime, json!({ "skills": { "enabled": true } })).await;
     patch(&runtime, json!({ "skills": { "enabled": false } })).await;
-    runtime.settle_skills().await.unwrap();
+    runtime.refresh_skills().await.unwrap();
     assert_eq!(count(), 0);
     // A run applies the config that it read before the change.
-    runtime.shared.settle_skills(&older).await;
+    runtime.shared.refresh_skills(&older).await;
     assert_eq!(count(), 0);
     patch(&runtime, json!({ "skills": { "enabled": true } })).await;
-    runtime.settle_skills().await.unwrap();
+    runtime.refresh_skills().await.unwrap();
     assert_ne!(count(), 0);
 }
 
@@ -35,18 +35,18 @@ async fn older_config_never_moves_the_registry_back() {
     let older = runtime.config().get().await.unwrap();
     let moved = patch(&runtime, json!({ "registry": { "scopes": { "skills": "others" } } })).await;
     let registry = runtime.registry().await.unwrap();
-    runtime.shared.settle_skills(&older).await;
+    runtime.shared.refresh_skills(&older).await;
     runtime.shared.registry.tools(&older.config).await;
     assert_eq!(scope(&registry), "others");
 
     let register = json!({ "id": "demo", "skill": "# Demo" });
     registry.call("skills::register", register).await.unwrap();
     // This run adds the registered skills to the catalog, still under the newer config.
-    runtime.shared.settle_skills(&older).await;
-    assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_ok());
+    runtime.shared.refresh_skills(&older).await;
+    assert!(runtime.skills().catalog().snapshot().by_name("demo").is_ok());
 
     patch(&runtime, json!({ "registry": { "enabled": false } })).await;
-    runtime.settle_skills().await.unwrap();
-    runtime.shared.settle_skills(&moved).await;
-    assert!(runtime.skills().catalogue().snapshot().by_name("demo").is_err());
+    runtime.refresh_skills().await.unwrap();
+    runtime.shared.refresh_skills(&moved).await;
+    assert!(runtime.skills().catalog().snapshot().by_name("demo").is_err());
 }

@@ -44,7 +44,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Creates the directory of a project's file, which other users may read.
-pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<std::fs::File> {
 /// Returns the absolute path of a file, with symlinks resolved if possible.
 pub(super) fn real(path: &Path) -> String {
     let resolved = std::fs::canonicalize(path).or_else(|error| match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => std::fs::canonicalize(folder).map(|folder| folder.join(name)),
+        (Some(dir), Some(name)) => std::fs::canonicalize(dir).map(|dir| dir.join(name)),
         _ => Err(error),
     });
     resolved.unwrap_or_else(|_| path.to_owned()).display().to_string()

@@ -10,10 +10,10 @@ use std::time::SystemTime;
 use meerkat_mcp::config::{
     ConfigProblem, LoadedServers, Scope, ServerConfig, ServerFile, add_server, load_servers, remove_server,
 };
-use meerkat_mcp::{TrustBook, TrustError};
+use meerkat_mcp::{TrustError, TrustStore};
 
 use super::disk;
-use crate::project::is_same;
+use crate::project::is_same_path;
 
 /// Locations of the MCP config files.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub enum ProjectTrust {
 
 /// A consistent snapshot of the files' entries and the trust in the project's file.
 #[derive(Debug, Clone)]
-pub struct LoadedFiles {
+pub struct LoadedServerFiles {
     /// The entries.
     pub entries: LoadedServers,
     /// Trust in the project's file.
@@ -76,16 +76,16 @@ pub enum ServerFilesError {
 type Stamp = Option<(SystemTime, u64)>;
 
 /// Content that stands for a directory in the trust store: a directory is trusted regardless of its content.
-const FOLDER: &str = "folder";
+const DIR: &str = "directory";
 
 impl ServerFiles {
     /// Locates the files in `.rkat` of the project's directory and of the user's home directory.
     #[must_use]
-    pub fn of(project: Option<&Path>, home: Option<&Path>) -> Self {
+    pub fn for_dirs(project: Option<&Path>, home: Option<&Path>) -> Self {
         let file = |root: &Path| root.join(".rkat/mcp.toml");
         let user = home.map(file);
         // If the project is the home directory, the file is the user's, not a project's.
-        let is_home = |project: &Path| home.is_some_and(|home| is_same(home, project));
+        let is_home = |project: &Path| home.is_some_and(|home| is_same_path(home, project));
         let project = project.filter(|project| !is_home(project)).map(file);
         Self { project, user, store: home.map(|home| home.join(".rkat/trust.json")) }
     }
@@ -134,10 +134,10 @@ impl ServerFiles {
     pub fn distrust(&self) -> Result<Vec<String>, ServerFilesError> {
         let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
         let file = disk::real(self.path(Scope::Project)?);
-        let folder = self.folder().map(disk::real);
+        let dir = self.dir().map(disk::real);
         let mut store = self.store()?;
         let revoked: Vec<_> =
-            std::iter::once(file).chain(folder).filter(|trusted| store.forget(trusted)).collect();
+            std::iter::once(file).chain(dir).filter(|trusted| store.forget(trusted)).collect();
         if !revoked.is_empty() {
             disk::write(path, &store.to_text()).map_err(disk::failed(path, "written"))?;
         }
@@ -149,10 +149,10 @@ impl ServerFiles {
     ///
     /// # Errors
     /// Returns an error if the trust store cannot be read.
-    pub fn trusts_folder(&self) -> Result<bool, ServerFilesError> {
-        match self.folder() {
+    pub fn trusts_dir(&self) -> Result<bool, ServerFilesError> {
+        match self.dir() {
             None => Ok(true),
-            Some(folder) => Ok(self.store()?.trusts(&disk::real(folder), FOLDER)),
+            Some(dir) => Ok(self.store()?.trusts(&disk::real(dir), DIR)),
         }
     }
 
@@ -160,35 +160,35 @@ impl ServerFiles {
     ///
     /// # Errors
     /// Returns an error if the trust store has no location.
-    pub fn trust_folder(&self) -> Result<String, ServerFilesError> {
-        let folder = disk::real(self.folder().ok_or(ServerFilesError::NoPlace("project"))?);
-        self.update_trust(|store| store.trust(&folder, FOLDER))?;
-        Ok(folder)
+    pub fn trust_dir(&self) -> Result<String, ServerFilesError> {
+        let dir = disk::real(self.dir().ok_or(ServerFilesError::NoPlace("project"))?);
+        self.update_trust(|store| store.trust(&dir, DIR))?;
+        Ok(dir)
     }
 
     /// Returns the directories that the user trusts: projects and single skills.
     ///
     /// # Errors
     /// Returns an error if the trust store cannot be read.
-    pub fn trusted_folders(&self) -> Result<Vec<PathBuf>, ServerFilesError> {
-        Ok(self.store()?.trusted(FOLDER).map(PathBuf::from).collect())
+    pub fn trusted_dirs(&self) -> Result<Vec<PathBuf>, ServerFilesError> {
+        Ok(self.store()?.trusted(DIR).map(PathBuf::from).collect())
     }
 
     /// Trusts the directory of a skill: creating or installing a skill implies trust.
     ///
     /// # Errors
     /// Returns an error if the trust store has no location.
-    pub fn trust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
-        self.update_trust(|store| store.trust(&disk::real(folder), FOLDER))
+    pub fn trust_skill(&self, dir: &Path) -> Result<(), ServerFilesError> {
+        self.update_trust(|store| store.trust(&disk::real(dir), DIR))
     }
 
     /// Revokes trust in the directory of a skill. The directory must still exist.
     ///
     /// # Errors
     /// Returns an error if the trust store has no location.
-    pub fn distrust_skill(&self, folder: &Path) -> Result<(), ServerFilesError> {
+    pub fn distrust_skill(&self, dir: &Path) -> Result<(), ServerFilesError> {
         self.update_trust(|store| {
-            store.forget(&disk::real(folder));
+            store.forget(&disk::real(dir));
         })
     }
 
@@ -213,14 +213,14 @@ impl ServerFiles {
     }
 
     /// Changes the trust store.
-    fn update_trust(&self, change: impl FnOnce(&mut TrustBook)) -> Result<(), ServerFilesError> {
+    fn update_trust(&self, change: impl FnOnce(&mut TrustStore)) -> Result<(), ServerFilesError> {
         let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
         let mut store = self.store()?;
         change(&mut store);
         disk::write(path, &store.to_text()).map_err(disk::failed(path, "written"))
     }
 
-    fn folder(&self) -> Option<&Path> {
+    fn dir(&self) -> Option<&Path> {
         self.project.as_deref()?.parent()?.parent()
     }
 
@@ -234,14 +234,14 @@ impl ServerFiles {
     ///
     /// # Errors
     /// Returns an error if a file exists but cannot be read; invalid entries are part of the result.
-    pub fn load(&self) -> Result<LoadedFiles, ServerFilesError> {
+    pub fn load(&self) -> Result<LoadedServerFiles, ServerFilesError> {
         let project = self.read(Scope::Project)?;
         let trust = match &project {
             None => ProjectTrust::NoFile,
             Some(file) => self.trust_of(&file.text)?,
         };
         let files: Vec<_> = project.into_iter().chain(self.read(Scope::User)?).collect();
-        Ok(LoadedFiles { entries: load_servers(&files), trust })
+        Ok(LoadedServerFiles { entries: load_servers(&files), trust })
     }
 
     /// Adds an entry, and returns the resulting trust in the project's file. An untrusted file stays untrusted; a file
@@ -278,7 +278,7 @@ impl ServerFiles {
         let path = self.path(scope)?;
         if scope == Scope::Project {
             // The real path of a missing file is known only once its directory exists.
-            disk::make_folder(path).map_err(disk::failed(path, "written"))?;
+            disk::make_dir(path).map_err(disk::failed(path, "written"))?;
             if trust == Some(ProjectTrust::Trusted) {
                 self.trust_text(text)?;
             }
@@ -296,10 +296,10 @@ impl ServerFiles {
         Ok(text.map(|text| ServerFile { scope, label: path.display().to_string(), text }))
     }
 
-    fn store(&self) -> Result<TrustBook, ServerFilesError> {
-        let Some(path) = &self.store else { return Ok(TrustBook::default()) };
+    fn store(&self) -> Result<TrustStore, ServerFilesError> {
+        let Some(path) = &self.store else { return Ok(TrustStore::default()) };
         let text = disk::read(path).map_err(disk::failed(path, "read"))?.unwrap_or_default();
-        TrustBook::parse(&text).map_err(|source| ServerFilesError::Book { path: path.clone(), source })
+        TrustStore::parse(&text).map_err(|source| ServerFilesError::Book { path: path.clone(), source })
     }
 
     /// Returns stamps that identify the state of the files, at the cost of three `stat` calls.

@@ -3,13 +3,13 @@
 //! Files are checked between the steps of any run, and changes take effect then. An untrusted change to a project's
 //! file does not start anything that was not already trusted.
 
+mod desired;
 mod disk;
 mod files;
 mod handshakes;
-mod live;
+mod session;
 mod sessions;
 mod tokens;
-mod wanted;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -20,7 +20,8 @@ use std::time::Duration;
 use meerkat_core::{Redactor, SessionId, Tool, ToolConfigChange, ToolSource};
 use meerkat_mcp::config::ServerConfig;
 use meerkat_mcp::{
-    HandshakeMemory, Launcher, RequiredError, SearchedTools, ServerSet, SessionServers, SetOptions, Tokens,
+    HandshakeMemory, Launcher, RequiredError, SearchableTools, ServerSet, ServerSetOptions, SessionServers,
+    TokenStore,
 };
 
 use tokio::task::JoinSet;
@@ -28,12 +29,12 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::providers::SecretSource;
 
-pub use meerkat_mcp::Notify;
+pub use meerkat_mcp::NoticeSink;
 
-pub use files::{LoadedFiles, ProjectTrust, ServerFiles, ServerFilesError};
-pub(crate) use live::{Lasting, LiveChange};
+pub use files::{LoadedServerFiles, ProjectTrust, ServerFiles, ServerFilesError};
+pub(crate) use session::{Persistence, SessionServerChange};
 use sessions::{Live, LiveSessions};
-pub use tokens::TokenFolder;
+pub use tokens::TokenDir;
 
 /// Default context window, in tokens, of models whose window is unknown.
 const DEFAULT_WINDOW: u64 = 128_000;
@@ -46,16 +47,16 @@ pub struct McpServersOptions {
     /// Servers in addition to those of the files; they take precedence over servers of the same name in files.
     pub servers: Vec<ServerConfig>,
     /// Options of the server set.
-    pub set: SetOptions,
+    pub set: ServerSetOptions,
     /// Source of the values of `${NAME}`.
     pub variables: Option<SecretSource>,
     /// Sink for reports of entries that cannot be used.
-    pub notify: Option<Notify>,
+    pub notify: Option<NoticeSink>,
 }
 
 /// Environment of the application in which servers run.
 #[derive(Debug, Clone, Default)]
-pub struct ServerSurroundings {
+pub struct ServerEnvironment {
     /// The project's directory, in which servers are started.
     pub project: Option<PathBuf>,
     /// The user's home directory.
@@ -71,21 +72,21 @@ pub struct ServerSurroundings {
 impl McpServersOptions {
     /// Creates the options for an application's environment.
     #[must_use]
-    pub fn of(surroundings: ServerSurroundings) -> Self {
-        let ServerSurroundings { project, home, environment, program, redactor } = surroundings;
-        let tokens = home.as_deref().map(|home| Arc::new(TokenFolder::of(home)) as Arc<dyn Tokens>);
+    pub fn for_environment(surroundings: ServerEnvironment) -> Self {
+        let ServerEnvironment { project, home, environment, program, redactor } = surroundings;
+        let tokens = home.as_deref().map(|home| Arc::new(TokenDir::new(home)) as Arc<dyn TokenStore>);
         let handshakes = home
             .as_deref()
             .map(|home| Arc::new(handshakes::HandshakeDir::new(home)) as Arc<dyn HandshakeMemory>);
         let variables = environment.clone();
         Self {
-            files: ServerFiles::of(project.as_deref(), home.as_deref()),
-            set: SetOptions {
-                launcher: Launcher { environment, folder: project, supervisor: program },
+            files: ServerFiles::for_dirs(project.as_deref(), home.as_deref()),
+            set: ServerSetOptions {
+                launcher: Launcher { environment, dir: project, supervisor: program },
                 tokens,
                 handshakes,
                 redactor,
-                ..SetOptions::default()
+                ..ServerSetOptions::default()
             },
             variables: Some(Arc::new(move |name: &str| variables.get(name).cloned())),
             ..Self::default()
@@ -97,7 +98,7 @@ impl McpServersOptions {
 pub struct McpServers {
     options: McpServersOptions,
     shared: Arc<ServerSet>,
-    file_state: Mutex<wanted::Seen>,
+    file_state: Mutex<desired::FileState>,
     sessions: Mutex<LiveSessions>,
 }
 
@@ -105,7 +106,7 @@ impl McpServers {
     /// Creates the servers of a runtime. Servers are started when first needed.
     #[must_use]
     pub fn new(options: McpServersOptions) -> Arc<Self> {
-        let set = SetOptions { notify: options.notify.clone(), ..options.set.clone() };
+        let set = ServerSetOptions { notify: options.notify.clone(), ..options.set.clone() };
         let shared = Arc::new(ServerSet::new(set));
         Arc::new(Self { options, shared, file_state: Mutex::default(), sessions: Mutex::default() })
     }
@@ -126,7 +127,7 @@ impl McpServers {
             }
         };
         let lookup = |name: &str| self.options.variables.as_ref().and_then(|variables| variables(name));
-        if let Some(from_files) = file_state.look(&self.options.files, stamps, &lookup, &report) {
+        if let Some(from_files) = file_state.reload(&self.options.files, stamps, &lookup, &report) {
             let mut desired = self.options.servers.clone();
             let is_embedded = |name: &str| self.options.servers.iter().any(|server| server.name == name);
             desired.extend(from_files.into_iter().filter(|server| !is_embedded(&server.name)));
@@ -144,8 +145,8 @@ impl McpServers {
 
     /// Returns the location of a server's entry, as `file:line`, or `None` if it is not from a file.
     #[must_use]
-    pub fn place(&self, name: &str) -> Option<String> {
-        self.file_state.lock().unwrap_or_else(PoisonError::into_inner).place(name)
+    pub fn entry_location(&self, name: &str) -> Option<String> {
+        self.file_state.lock().unwrap_or_else(PoisonError::into_inner).entry_location(name)
     }
 
     /// Returns the servers of a session that this process has run, unless it has run many other sessions since.
@@ -195,7 +196,7 @@ impl McpServers {
         let live = self.join(session);
         let tools = SharedAndSessionTools { all: Arc::clone(self), servers: live.servers };
         let window = usize::try_from(window.unwrap_or(DEFAULT_WINDOW)).unwrap_or(usize::MAX);
-        Arc::new(SearchedTools::new(Arc::new(tools), window).with_loaded(live.loaded))
+        Arc::new(SearchableTools::new(Arc::new(tools), window).with_loaded(live.loaded))
     }
 
     /// Stops the servers that belong only to a session.
@@ -206,9 +207,9 @@ impl McpServers {
 }
 
 /// The servers attached to a runtime.
-pub(crate) struct Attached(Arc<McpServers>);
+pub(crate) struct RuntimeServers(Arc<McpServers>);
 
-impl Attached {
+impl RuntimeServers {
     pub(crate) fn new(servers: Option<Arc<McpServers>>) -> Self {
         Self(servers.unwrap_or_else(|| McpServers::new(McpServersOptions::default())))
     }
@@ -227,7 +228,7 @@ impl Attached {
     }
 }
 
-impl Deref for Attached {
+impl Deref for RuntimeServers {
     type Target = McpServers;
 
     fn deref(&self) -> &McpServers {
@@ -242,9 +243,9 @@ struct SharedAndSessionTools {
 }
 
 impl ToolSource for SharedAndSessionTools {
-    fn settle(&self) -> Vec<ToolConfigChange> {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
         self.all.start();
-        self.servers.settle()
+        self.servers.apply_changes()
     }
 
     fn notice(&self) -> Option<String> {

@@ -80,7 +80,7 @@ impl LiveSessions {
 
 #[cfg(test)]
 mod tests {
-    use meerkat_mcp::{Change, ServerSet, SetOptions};
+    use meerkat_mcp::{ServerChange, ServerSet, ServerSetOptions};
     use uuid::Uuid;
 
     use super::*;
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn idle_sessions_are_dropped() {
-        let shared = Arc::new(ServerSet::new(SetOptions::default()));
+        let shared = Arc::new(ServerSet::new(ServerSetOptions::default()));
         let mut sessions = LiveSessions::default();
         let mut join =
             |number| sessions.join(id(number), || Live::new(SessionServers::new(Arc::clone(&shared))));
         let running = join(0);
-        join(1).servers.stage(Change::Reload(None));
+        join(1).servers.stage(ServerChange::Reload(None));
         for number in 2..5 * MAX_IDLE {
             join(number);
         }

@@ -4,31 +4,31 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use meerkat_core::BoxFuture;
-use meerkat_mcp::{TokenLock, Tokens};
+use meerkat_mcp::{TokenLock, TokenStore};
 use meerkat_store::create_private_dirs;
 
 use super::disk;
 
 /// A directory of tokens.
 #[derive(Debug, Clone)]
-pub struct TokenFolder {
-    folder: PathBuf,
+pub struct TokenDir {
+    dir: PathBuf,
 }
 
-impl TokenFolder {
+impl TokenDir {
     /// Stores tokens in `.rkat/mcp-tokens` of the user's home directory.
     #[must_use]
-    pub fn of(home: &Path) -> Self {
-        Self { folder: home.join(".rkat/mcp-tokens") }
+    pub fn new(home: &Path) -> Self {
+        Self { dir: home.join(".rkat/mcp-tokens") }
     }
 
     /// Returns the path of a key's file. Keys contain only characters that every file system supports.
     fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{key}.json"))
+        self.dir.join(format!("{key}.json"))
     }
 }
 
-impl Tokens for TokenFolder {
+impl TokenStore for TokenDir {
     fn load(&self, key: &str) -> BoxFuture<'_, io::Result<Option<String>>> {
         let path = self.path(key);
         Box::pin(async move { disk::read(&path) })
@@ -37,7 +37,7 @@ impl Tokens for TokenFolder {
     fn save(&self, key: &str, text: String) -> BoxFuture<'_, io::Result<()>> {
         let path = self.path(key);
         Box::pin(async move {
-            create_private_dirs(&self.folder)?;
+            create_private_dirs(&self.dir)?;
             disk::write(&path, &text)
         })
     }
@@ -53,9 +53,9 @@ impl Tokens for TokenFolder {
     }
 
     fn lock(&self, key: &str) -> BoxFuture<'_, io::Result<Option<TokenLock>>> {
-        let path = self.folder.join(format!("{key}.lock"));
+        let path = self.dir.join(format!("{key}.lock"));
         Box::pin(async move {
-            create_private_dirs(&self.folder)?;
+            create_private_dirs(&self.dir)?;
             let locked = tokio::task::spawn_blocking(move || {
                 let file = disk::create_private(&path)?;
                 file.lock()?;

@@ -7,31 +7,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::run::{
-    Ask, CallChange, Commit, Effect, Failure, Input, Intent, Outcome, Report, Run, Stop, ToolTable,
+    CallChange, CallIntent, Commit, Effect, Failure, Input, ModelTask, Outcome, Run, RunReport, Stop,
+    ToolTable,
 };
 use meerkat_core::{
-    AgentEvent, ApprovalPolicy, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint, HookRequest,
-    Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, Settled, TerminalCause, Tool,
+    AgentEvent, ApprovalPolicy, CompletedCall, ErrorClass, ErrorReport, HookError, HookInvocation, HookPoint,
+    HookRequest, Invocation, Message, Model, ModelRequest, NoticeKind, RunId, SessionId, TerminalCause, Tool,
     ToolCall, ToolDef, ToolRoute, ToolSource,
 };
 use meerkat_store::{Change, Guard, NewCall, Transaction};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::active::{ActiveRun, LEASE_DURATION, RunSlot, saturating_add};
 use super::events::Emitter;
-use super::flight::{Audience, Flight, Media, ModelCall};
-use super::live::{LEASE, LiveRun, RunSlot, later};
+use super::in_flight::{InFlight, MediaMode, ModelCall, Streaming};
 use super::options::ToolOverlay;
 use super::record::encode;
 use super::spans::RunTrace;
-use super::stops::Stops;
+use super::stop_signals::StopSignals;
 use crate::Error;
 use crate::config::{CallTimeout, Config};
 use crate::features::RunMemory;
 use crate::hooks::RunHooks;
 use crate::params;
 use crate::runtime::Shared;
-use crate::structured::OutputJudge;
+use crate::structured::OutputValidator;
 
 /// Time an approved call waits for its tool's server to finish connecting.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,11 +47,11 @@ pub(super) struct Driver {
     pub(super) config: Config,
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
-    pub(super) judge: Option<OutputJudge>,
+    pub(super) validator: Option<OutputValidator>,
     /// Tool sources of this run, in addition to those shared by all runs.
     pub(super) own_sources: Vec<Arc<dyn ToolSource>>,
     /// Events emitted right after the run's first event.
-    pub(super) asides: Vec<AgentEvent>,
+    pub(super) initial_events: Vec<AgentEvent>,
     pub(super) client_tools: Vec<(ToolDef, Option<ToolRoute>)>,
     pub(super) overlay: ToolOverlay,
     /// The approval policy for calls.
@@ -64,9 +65,9 @@ pub(super) struct Driver {
     /// Guards and changes to add to the first commit; taken when it is built.
     pub(super) admission: Option<Transaction>,
     /// Notices for the model about background jobs that finished before this step.
-    pub(super) endings: Vec<String>,
+    pub(super) job_notices: Vec<String>,
     /// Whether the current step started with approved calls, before a model call.
-    pub(super) has_taken_up: bool,
+    pub(super) resumed_approved: bool,
     /// The run's span.
     pub(super) trace: RunTrace,
     /// The run's slot within the process-wide limit.
@@ -74,36 +75,36 @@ pub(super) struct Driver {
 }
 
 /// Result of driving a run.
-pub(super) enum Driven {
+pub(super) enum DriveResult {
     /// The run ended with a report.
-    Ended(Report),
+    Ended(RunReport),
     /// The run failed before anything was durable.
-    Refused(Error),
+    Rejected(Error),
     /// The run stopped midway because it could not be stored.
-    Unstored(Error),
+    NotPersisted(Error),
 }
 
 struct Lease {
     fence: u64,
-    _live: LiveRun,
+    _live: ActiveRun,
 }
 
 impl Driver {
-    pub(super) async fn drive(mut self, mut run: Run) -> Driven {
+    pub(super) async fn drive(mut self, mut run: Run) -> DriveResult {
         let store = Arc::clone(&self.shared.store);
-        let mut flight = Flight::new(Arc::clone(&self.emitter), store, self.config.tools.max_concurrent);
+        let mut flight = InFlight::new(Arc::clone(&self.emitter), store, self.config.tools.max_concurrent);
         let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         let mut lease: Option<Lease> = None;
         let mut store_error: Option<Error> = None;
         let clock = Arc::clone(&self.shared.clock);
-        let mut stops = Stops::new(self.interrupt.clone(), run.time_left(), &clock);
+        let mut stops = StopSignals::new(self.interrupt.clone(), run.time_left(), &clock);
         loop {
             let input = match run.next() {
                 Effect::Emit(event) => {
                     let is_start = matches!(event, AgentEvent::RunStarted { .. });
                     self.emitter.emit(event);
                     if is_start {
-                        self.asides.drain(..).for_each(|event| self.emitter.emit(event));
+                        self.initial_events.drain(..).for_each(|event| self.emitter.emit(event));
                     }
                     continue;
                 }
@@ -113,37 +114,37 @@ impl Driver {
                 }
                 Effect::Boundary(required) => {
                     let stop;
-                    (tools, stop) = self.gather_with(&required, &mut stops).await;
+                    (tools, stop) = self.collect_tools_for(&required, &mut stops).await;
                     if let Some(stop) = stop {
                         run.feed(clock.now(), Input::stop(stop));
                     }
                     Input::Tools(Arc::new(self.table(&tools)))
                 }
-                Effect::Ask(ask) => {
+                Effect::CallModel(ask) => {
                     let call = self.model_call(ask, &run);
                     let span = self.trace.chat(&call);
-                    flight.ask(call, span);
+                    flight.start_model_call(call, span);
                     continue;
                 }
                 Effect::Start(calls) => {
                     self.start(calls, &tools, &mut flight);
                     continue;
                 }
-                Effect::Consult(invocation) => {
+                Effect::RunHooks(invocation) => {
                     self.start_hooks(*invocation, &run, &mut flight);
                     continue;
                 }
-                Effect::Vet(calls) => {
+                Effect::CheckCalls(calls) => {
                     self.start_call_checks(calls, &mut flight);
                     continue;
                 }
-                Effect::Rest(pause) => {
+                Effect::Sleep(pause) => {
                     let clock = Arc::clone(&clock);
-                    flight.rest(Box::pin(async move { clock.sleep(pause).await }));
+                    flight.start_sleep(Box::pin(async move { clock.sleep(pause).await }));
                     continue;
                 }
-                Effect::Abandon => {
-                    flight.abandon();
+                Effect::CancelAll => {
+                    flight.cancel_all();
                     continue;
                 }
                 Effect::Wait => tokio::select! {
@@ -151,9 +152,9 @@ impl Driver {
                     stop = stops.next() => Input::Stop { stop, partial: flight.streamed() },
                 },
                 Effect::End(report) => {
-                    self.let_go(&report, lease.as_ref()).await;
+                    self.release_lease(&report, lease.as_ref()).await;
                     if lease.is_some() {
-                        self.tell_of_failure(&report.outcome).await;
+                        self.run_failure_hooks(&report.outcome).await;
                     }
                     return drive_result(*report, store_error, lease.is_some());
                 }
@@ -185,11 +186,11 @@ impl Driver {
         let now = self.shared.clock.now();
         let mut transaction = self.admission.take().unwrap_or_default();
         match lease {
-            Some(lease) => transaction.guards.push(Guard::Holds { session, fence: lease.fence }),
+            Some(lease) => transaction.guards.push(Guard::HoldsLease { session, fence: lease.fence }),
             None => transaction.changes.push(Change::TakeLease {
                 session,
                 run: self.run_id,
-                expires_at: later(now, LEASE),
+                expires_at: saturating_add(now, LEASE_DURATION),
             }),
         }
         if !commit.messages.is_empty() {
@@ -199,7 +200,7 @@ impl Driver {
         }
         transaction.changes.extend(call_changes(session, &commit.calls)?);
         if let Some(memory) = &self.memory {
-            transaction.changes.extend(memory.changes(session, &commit.left_out, now));
+            transaction.changes.extend(memory.changes(session, &commit.compacted, now));
         }
         transaction.changes.push(Change::PutProgress { session, progress: encode(&commit.progress)? });
         if commit.ends {
@@ -209,11 +210,11 @@ impl Driver {
     }
 
     /// Releases the lease if the end of the run could not be stored. If that fails, the lease expires.
-    async fn let_go(&self, report: &Report, lease: Option<&Lease>) {
+    async fn release_lease(&self, report: &RunReport, lease: Option<&Lease>) {
         let Some(lease) = lease.filter(|_| is_store_failure(report)) else {
             return;
         };
-        let guards = vec![Guard::Holds { session: self.session, fence: lease.fence }];
+        let guards = vec![Guard::HoldsLease { session: self.session, fence: lease.fence }];
         let changes = vec![Change::ReleaseLease(self.session)];
         let _ = self.shared.store.commit(Transaction { guards, changes }).await;
     }
@@ -224,22 +225,22 @@ impl Driver {
 
     /// Lets sources apply their deferred changes, and emits events for them.
     fn apply_source_changes(&mut self) {
-        for change in self.sources().flat_map(|source| source.settle()) {
+        for change in self.sources().flat_map(|source| source.apply_changes()) {
             self.emitter.emit(AgentEvent::ToolConfigChanged { payload: change });
         }
-        let finished: Vec<_> = self.sources().flat_map(|source| source.finished()).collect();
-        self.endings.extend(finished.into_iter().map(|job| self.emitter.tell_ending(job)));
+        let finished: Vec<_> = self.sources().flat_map(|source| source.take_finished_jobs()).collect();
+        self.job_notices.extend(finished.into_iter().map(|job| self.emitter.report_finished_job(job)));
     }
 
     /// Returns the messages for the model in a step: the conversation, tools that are still pending, and finished
     /// background jobs. The notices apply to one step only, so they are not part of the conversation.
     fn step_messages(&self, run: &Run) -> Vec<Arc<Message>> {
-        let mut messages = run.context(self.taken());
+        let mut messages = run.context(self.reserved_tokens());
         let created_at = self.shared.clock.now();
         for body in self.sources().filter_map(|source| source.notice()) {
             messages.push(Arc::new(Message::SystemNotice { kind: NoticeKind::McpPending, body, created_at }));
         }
-        for body in self.endings.iter().cloned() {
+        for body in self.job_notices.iter().cloned() {
             messages.push(Arc::new(Message::SystemNotice {
                 kind: NoticeKind::BackgroundJob,
                 body,
@@ -251,7 +252,7 @@ impl Driver {
 
     /// Estimates the tokens of the context window reserved for everything except the conversation: the system prompt,
     /// the tools, and the response.
-    fn taken(&self) -> u64 {
+    fn reserved_tokens(&self) -> u64 {
         let tools: usize = self
             .request
             .tools
@@ -264,21 +265,21 @@ impl Driver {
     }
 
     /// Collects the tools for the next step, and waits briefly for required ones whose servers are still connecting.
-    async fn gather_with(
+    async fn collect_tools_for(
         &mut self,
         required: &[String],
-        stops: &mut Stops,
+        stops: &mut StopSignals,
     ) -> (BTreeMap<String, Arc<dyn Tool>>, Option<Stop>) {
         let clock = Arc::clone(&self.shared.clock);
-        let end = later(clock.now(), TOOL_TIMEOUT);
+        let end = saturating_add(clock.now(), TOOL_TIMEOUT);
         // Job notices before a step without a model call are kept for the next step with one.
-        if !self.has_taken_up {
-            self.endings.clear();
+        if !self.resumed_approved {
+            self.job_notices.clear();
         }
-        self.has_taken_up = !required.is_empty();
+        self.resumed_approved = !required.is_empty();
         loop {
             self.apply_source_changes();
-            let tools = self.gather();
+            let tools = self.collect_tools();
             let is_missing = required.iter().any(|name| !tools.contains_key(name));
             let is_coming = self.sources().any(|source| source.notice().is_some());
             if !is_missing || !is_coming || clock.now() > end {
@@ -292,7 +293,7 @@ impl Driver {
     }
 
     /// Collects the tools for the next step. A caller's tool takes precedence over a source's tool of the same name.
-    fn gather(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
+    fn collect_tools(&mut self) -> BTreeMap<String, Arc<dyn Tool>> {
         let mut tools = BTreeMap::new();
         for tool in self.sources().flat_map(|source| source.tools()) {
             tools.entry(tool.def().name.clone()).or_insert(tool);
@@ -312,7 +313,7 @@ impl Driver {
         let caller_tools =
             caller_tools.filter_map(|(def, route)| route.map(|route| (def.name.clone(), route)));
         let route = |(name, tool): (&String, &Arc<dyn Tool>)| {
-            let asks = self.config.approvals.asks_for(self.approvals, name, tool.impact());
+            let asks = self.config.approvals.requires_approval(self.approvals, name, tool.impact());
             (name.clone(), if asks { ToolRoute::Approval } else { ToolRoute::Local })
         };
         tools.iter().map(route).chain(caller_tools).collect()
@@ -329,36 +330,40 @@ impl Driver {
         }
     }
 
-    fn model_call(&self, ask: Ask, run: &Run) -> ModelCall {
+    fn model_call(&self, ask: ModelTask, run: &Run) -> ModelCall {
         let timeout = self.call_timeout();
         let mut request = self.request.clone();
         let mut validator = None;
-        let audience = if matches!(ask, Ask::Step) { Audience::Listeners } else { Audience::Nobody };
+        let audience = if matches!(ask, ModelTask::Step) { Streaming::On } else { Streaming::Off };
         // A summary is based on the text about images, not on the images.
-        let media = if matches!(ask, Ask::Summarise { .. }) { Media::Named } else { Media::Shown };
+        let media = if matches!(ask, ModelTask::Summarize { .. }) {
+            MediaMode::Placeholder
+        } else {
+            MediaMode::Inline
+        };
         match ask {
-            Ask::Step => request.messages = self.step_messages(run),
-            Ask::Extract(prompts) => {
-                request.messages = run.context(self.taken());
+            ModelTask::Step => request.messages = self.step_messages(run),
+            ModelTask::Extract(prompts) => {
+                request.messages = run.context(self.reserved_tokens());
                 request.messages.extend(prompts);
                 request.tools = Arc::default();
                 request.temperature = Some(0.0);
                 request.provider_params = without_tools(request.provider_params);
-                request.output_schema = self.judge.as_ref().map(OutputJudge::schema);
-                validator.clone_from(&self.judge);
+                request.output_schema = self.validator.as_ref().map(OutputValidator::schema);
+                validator.clone_from(&self.validator);
             }
-            Ask::Summarise { messages, max_tokens } => {
+            ModelTask::Summarize { messages, max_tokens } => {
                 request.messages = messages;
                 request.tools = Arc::default();
                 request.max_tokens = max_tokens;
                 request.provider_params = without_tools(request.provider_params);
             }
         }
-        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, judge: validator }
+        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, validator }
     }
 
     /// Starts the hooks of a hook point.
-    fn start_hooks(&self, mut invocation: HookInvocation, run: &Run, flight: &mut Flight) {
+    fn start_hooks(&self, mut invocation: HookInvocation, run: &Run, flight: &mut InFlight) {
         if invocation.point == HookPoint::PreLlmRequest {
             invocation.llm_request = Some(HookRequest {
                 max_tokens: self.request.max_tokens,
@@ -368,27 +373,27 @@ impl Driver {
             });
         }
         let hooks = self.hooks.clone();
-        flight.consult(Box::pin(async move {
-            Input::Consulted(match hooks {
-                Some(hooks) => hooks.consult(&invocation).await,
+        flight.start_hooks(Box::pin(async move {
+            Input::HooksFinished(match hooks {
+                Some(hooks) => hooks.call_hooks(&invocation).await,
                 None => Ok(()),
             })
         }));
     }
 
     /// Starts the hooks that decide which calls may run.
-    fn start_call_checks(&self, calls: Vec<ToolCall>, flight: &mut Flight) {
+    fn start_call_checks(&self, calls: Vec<ToolCall>, flight: &mut InFlight) {
         let (hooks, session) = (self.hooks.clone(), self.session);
-        flight.consult(Box::pin(async move {
-            Input::Vetted(match hooks {
-                Some(hooks) => hooks.vet(session, calls).await,
+        flight.start_hooks(Box::pin(async move {
+            Input::CallsChecked(match hooks {
+                Some(hooks) => hooks.check_calls(session, calls).await,
                 None => Vec::new(),
             })
         }));
     }
 
     /// Runs the hooks for a failed run. They cannot change the outcome.
-    async fn tell_of_failure(&self, outcome: &Outcome) {
+    async fn run_failure_hooks(&self, outcome: &Outcome) {
         let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.points().has(HookPoint::RunFailed)) else {
             return;
         };
@@ -400,10 +405,10 @@ impl Driver {
         let mut invocation = HookInvocation::new(HookPoint::RunFailed, self.session);
         let error_report = ErrorReport { class, reason: None, message: message.clone() };
         invocation.error = Some(HookError { error: message, error_class: class, error_report });
-        let _ = hooks.consult(&invocation).await;
+        let _ = hooks.call_hooks(&invocation).await;
     }
 
-    fn start(&self, calls: Vec<ToolCall>, tools: &BTreeMap<String, Arc<dyn Tool>>, flight: &mut Flight) {
+    fn start(&self, calls: Vec<ToolCall>, tools: &BTreeMap<String, Arc<dyn Tool>>, flight: &mut InFlight) {
         for call in calls {
             let tool = tools.get(&call.name).cloned();
             let timeout = self.config.tools.timeout(&call.name);
@@ -429,7 +434,7 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
             let calls = intents.iter().map(new_call).collect::<Result<_, Error>>()?;
             vec![Change::OpenCalls { session, calls }]
         }
-        CallChange::Settle(results) => complete_calls(session, results)?,
+        CallChange::Complete(results) => complete_calls(session, results)?,
         CallChange::Update { calls, results } => {
             let put = |intent| Ok(Change::PutCall { session, call: new_call(intent)? });
             let mut changes = calls.iter().map(put).collect::<Result<Vec<_>, Error>>()?;
@@ -440,33 +445,33 @@ fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, E
     })
 }
 
-fn new_call(intent: &Intent) -> Result<NewCall, Error> {
+fn new_call(intent: &CallIntent) -> Result<NewCall, Error> {
     Ok(NewCall { id: intent.id.clone(), call: encode(intent)? })
 }
 
-fn complete_calls(session: SessionId, results: &[Settled]) -> Result<Vec<Change>, Error> {
-    let complete = |result: &Settled| {
+fn complete_calls(session: SessionId, results: &[CompletedCall]) -> Result<Vec<Change>, Error> {
+    let complete = |result: &CompletedCall| {
         let call = result.result.tool_use_id.clone();
-        Ok(Change::SettleCall { session, call, result: encode(result)? })
+        Ok(Change::CompleteCall { session, call, result: encode(result)? })
     };
     results.iter().map(complete).collect()
 }
 
-fn drive_result(report: Report, store_error: Option<Error>, admitted: bool) -> Driven {
+fn drive_result(report: RunReport, store_error: Option<Error>, admitted: bool) -> DriveResult {
     match store_error.filter(|_| is_store_failure(&report)) {
-        Some(error) if admitted => Driven::Unstored(error),
-        Some(error) => Driven::Refused(error),
-        None if !admitted => Driven::Refused(admission_error(report.outcome)),
-        None => Driven::Ended(report),
+        Some(error) if admitted => DriveResult::NotPersisted(error),
+        Some(error) => DriveResult::Rejected(error),
+        None if !admitted => DriveResult::Rejected(admission_error(report.outcome)),
+        None => DriveResult::Ended(report),
     }
 }
 
 /// Returns why a run ended before anything was durable.
 fn admission_error(outcome: Outcome) -> Error {
     match outcome {
-        Outcome::Failed(failure) => Error::Refused(failure),
-        Outcome::Cancelled => Error::Abandoned,
-        Outcome::Completed(_) | Outcome::Pending(_) => Error::Refused(Failure {
+        Outcome::Failed(failure) => Error::Rejected(failure),
+        Outcome::Cancelled => Error::RequestCancelled,
+        Outcome::Completed(_) | Outcome::Pending(_) => Error::Rejected(Failure {
             class: ErrorClass::Budget,
             cause: TerminalCause::BudgetExhausted,
             message: "the run's time limit elapsed before it started".to_owned(),
@@ -474,6 +479,6 @@ fn admission_error(outcome: Outcome) -> Error {
     }
 }
 
-fn is_store_failure(report: &Report) -> bool {
+fn is_store_failure(report: &RunReport) -> bool {
     matches!(&report.outcome, Outcome::Failed(failure) if failure.class == ErrorClass::Store)
 }

@@ -31,7 +31,7 @@ impl Emitter {
     }
 
     /// Emits an event for a finished job, and returns the notice for the model.
-    pub(crate) fn tell_ending(&self, job: FinishedJob) -> String {
+    pub(crate) fn report_finished_job(&self, job: FinishedJob) -> String {
         let FinishedJob { id, name, status, detail } = job;
         let body =
             format!("[BG_JOB] {id} ({name}) finished: {detail}. Use shell_job_status to see its output.");

@@ -1,7 +1,7 @@
 //! Session lists. A session whose record cannot be read does not hide the others.
 
 use meerkat_core::SessionId;
-use meerkat_store::{Archived, Backend, SessionQuery, SessionRow};
+use meerkat_store::{ArchivedFilter, Backend, SessionQuery, SessionRow};
 
 use super::{SessionService, SessionView};
 use crate::Error;
@@ -54,7 +54,7 @@ impl SessionService {
 
     async fn rows(&self, mut query: SessionQuery) -> Result<Vec<SessionRow>, Error> {
         if self.shared.realm.backend() == Backend::Memory {
-            query.archived = Archived::Hidden;
+            query.archived = ArchivedFilter::Hidden;
         }
         Ok(self.shared.store.sessions(query).await?)
     }

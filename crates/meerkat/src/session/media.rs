@@ -17,7 +17,7 @@ use meerkat_core::{
 use meerkat_store::{Blob, Change, Store, Transaction};
 
 use crate::Error;
-use crate::bound::head_and_tail;
+use crate::truncate::head_and_tail;
 
 /// Maximum size of an image for Anthropic, in bytes: five megabytes in base64.
 const ANTHROPIC_LIMIT: usize = 5 * 1024 * 1024 / 4 * 3;
@@ -31,7 +31,7 @@ const MIN_TRUNCATED: usize = 1024;
 ///
 /// # Errors
 /// Returns an error if data is not base64, or a blob does not exist.
-pub(super) async fn stored_input(
+pub(super) async fn externalize_input(
     store: &dyn Store,
     input: RunInput,
 ) -> Result<(RunInput, Vec<Change>), Error> {
@@ -76,7 +76,11 @@ async fn check_blobs(store: &dyn Store, field: &str, content: &Content) -> Resul
 
 /// Moves inline data of a tool's output, and texts that are too long for the model, into blobs. If that fails, the
 /// output is returned unchanged.
-pub(super) async fn stored_output(store: &dyn Store, output: ToolOutput, redactor: &Redactor) -> ToolOutput {
+pub(super) async fn externalize_output(
+    store: &dyn Store,
+    output: ToolOutput,
+    redactor: &Redactor,
+) -> ToolOutput {
     let mut blobs = Vec::new();
     // Truncate long texts even if inline data is invalid.
     let content = externalize(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
@@ -150,7 +154,7 @@ fn externalize(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usiz
 }
 
 /// Inlines the blobs of messages that the model can see.
-pub(super) async fn shown(
+pub(super) async fn inline_blobs(
     store: &dyn Store,
     model: &ModelInfo,
     messages: Vec<Arc<Message>>,

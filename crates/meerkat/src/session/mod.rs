@@ -1,27 +1,27 @@
 //! Sessions: creating, running, reading, interrupting, and archiving them.
 
+mod active;
 mod driver;
 mod events;
-mod flight;
-mod found;
+mod in_flight;
 mod listing;
-mod live;
 mod media;
 mod options;
+mod prepare;
 mod record;
+mod run_skills;
 mod service;
 mod spans;
 mod start;
-mod stops;
+mod stop_signals;
 mod streams;
-mod teach;
 
+pub(crate) use active::ActiveRuns;
 pub(crate) use events::Emitter;
-pub(crate) use live::LiveRuns;
 pub(crate) use options::validate_tools;
 pub(crate) use record::{SessionSettings, message};
 
 pub use events::EventSink;
 pub use listing::UnreadableSession;
-pub use options::{HookWishes, NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};
+pub use options::{HookOverlay, NewSessionOptions, RunControl, RunResult, ToolOverlay, TurnOptions};
 pub use service::{HistoryPage, SessionService, SessionView};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use meerkat_contracts::{SkillKey, ToolHandler};
-use meerkat_core::run::{Report, RunInput};
+use meerkat_core::run::{RunInput, RunReport};
 use meerkat_core::{
     ApprovalPolicy, BudgetLimits, HookEntry, OutputSchema, Provider, RunId, SchemaWarning, SessionId,
     TraceContext,
@@ -67,7 +67,7 @@ pub struct TurnOptions {
     /// Skills inserted before the user's prompt.
     pub skills: Vec<SkillKey>,
     /// Added and disabled hooks of this run.
-    pub hooks: HookWishes,
+    pub hooks: HookOverlay,
     /// The approval policy for calls from now on. Defaults to the config if no run of the session set it.
     pub approvals: Option<ApprovalPolicy>,
 }
@@ -88,7 +88,7 @@ impl TurnOptions {
 
 /// Changes to the configured hooks for one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct HookWishes {
+pub struct HookOverlay {
     /// Hooks to add to those of the config.
     pub entries: Vec<HookEntry>,
     /// Ids of configured hooks to disable.
@@ -169,5 +169,5 @@ pub struct RunResult {
     /// Parts of the output schema that the provider does not support.
     pub schema_warnings: Vec<SchemaWarning>,
     /// Report of the outcome: completed or pending. Failures and interrupts are errors.
-    pub report: Report,
+    pub report: RunReport,
 }

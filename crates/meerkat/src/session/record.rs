@@ -1,8 +1,8 @@
 //! The state of a session between runs, and its stored form.
 
 use meerkat_contracts::{SkillKey, ToolHandler};
-use meerkat_core::run::{Intent, Progress, StoredCall};
-use meerkat_core::{ApprovalPolicy, Message, Provider, Settled};
+use meerkat_core::run::{CallIntent, Progress, StoredCall};
+use meerkat_core::{ApprovalPolicy, CompletedCall, Message, Provider};
 use meerkat_store::{CallRow, MessageRow, SessionRow};
 use meerkat_tools::FileAccess;
 use serde::de::DeserializeOwned;
@@ -86,8 +86,8 @@ pub(crate) fn message(row: &MessageRow) -> Result<Message, Error> {
 }
 
 pub(crate) fn call(row: &CallRow) -> Result<StoredCall, Error> {
-    let intent: Intent = decode("tool call", &row.call)?;
-    let result: Option<Settled> =
+    let intent: CallIntent = decode("tool call", &row.call)?;
+    let result: Option<CompletedCall> =
         row.result.as_ref().map(|bytes| decode("tool result", bytes)).transpose()?;
     Ok(StoredCall { intent, result })
 }

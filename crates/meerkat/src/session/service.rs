@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meerkat_core::run::{LastRun, Pending, Progress, RunEnd, StoredCall};
 use meerkat_core::{
-    AwaitedCall, Message, OutputSchema, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd,
+    ApprovalRequest, Message, OutputSchema, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd,
 };
 use meerkat_store::{Backend, Change, Guard, SessionRow, Transaction};
 
@@ -15,7 +15,7 @@ use crate::Error;
 use crate::config::CurrentConfig;
 use crate::prompt;
 use crate::runtime::Shared;
-use crate::unreadable::explained;
+use crate::unreadable::explain_result;
 
 /// Creates, runs, reads, interrupts, and archives sessions.
 ///
@@ -86,9 +86,9 @@ impl SessionService {
     ) -> Result<RunResult, Error> {
         turn.validate()?;
         let current = self.run_config(&mut turn).await?;
-        let initial_events = self.shared.give_skills(&mut turn, &current).await?;
+        let initial_events = self.shared.inject_skill_refs(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
-        let prepared = self.shared.found_new(options, &turn, &current).await?;
+        let prepared = self.shared.prepare_new(options, &turn, &current).await?;
         self.shared.execute(prepared, turn, current.config, control, initial_events).await
     }
 
@@ -107,7 +107,7 @@ impl SessionService {
         const MAX_ATTEMPTS: usize = 3;
         turn.validate()?;
         let current = self.run_config(&mut turn).await?;
-        let initial_events = self.shared.give_skills(&mut turn, &current).await?;
+        let initial_events = self.shared.inject_skill_refs(&mut turn, &current).await?;
         self.await_servers(&turn).await?;
         for _ in 0..MAX_ATTEMPTS {
             let row = self.row(id).await?;
@@ -119,12 +119,14 @@ impl SessionService {
             }
             let fence = row.fence;
             let prepared = match self
-                .explain_result(self.shared.found(row, &turn, &current.config).await)
+                .explain_result(self.shared.prepare_existing(row, &turn, &current.config).await)
                 .await
             {
                 // The input may be invalid because another process ran the session in the meantime.
-                Err(error @ Error::Opening(_)) if self.row(id).await?.fence == fence => return Err(error),
-                Err(Error::Opening(_)) => continue,
+                Err(error @ Error::InvalidInput(_)) if self.row(id).await?.fence == fence => {
+                    return Err(error);
+                }
+                Err(Error::InvalidInput(_)) => continue,
                 prepared => prepared?,
             };
             let args = (turn.clone(), current.config.clone(), control.clone(), initial_events.clone());
@@ -225,7 +227,7 @@ impl SessionService {
             match (intent.route, intent.expires_at) {
                 (ToolRoute::Callback, _) => pending.calls.push(call),
                 (ToolRoute::Approval, Some(expires_at)) => {
-                    pending.approvals.push(AwaitedCall { call, expires_at });
+                    pending.approvals.push(ApprovalRequest { call, expires_at });
                 }
                 _ => {}
             }
@@ -239,17 +241,17 @@ impl SessionService {
     /// # Errors
     /// Returns `SESSION_NOT_FOUND` if the session does not exist or is already archived.
     pub async fn archive(&self, id: SessionId) -> Result<(), Error> {
-        let _guard = self.shared.live.retire(id);
+        let _guard = self.shared.live.begin_archive(id);
         loop {
             let now = self.shared.clock.now();
-            let guards = vec![Guard::Live(id), Guard::Free { session: id, now }];
+            let guards = vec![Guard::NotArchived(id), Guard::LeaseFree { session: id, now }];
             let change = match self.shared.realm.backend() {
-                Backend::Memory => Change::Forget(id),
+                Backend::Memory => Change::DeleteSession(id),
                 _ => Change::Archive { session: id, at: now },
             };
             match self.shared.store.commit(Transaction { guards, changes: vec![change] }).await {
                 Ok(_) => {
-                    self.shared.events.end(id);
+                    self.shared.events.end_session(id);
                     self.shared.servers.forget(id);
                     self.shared.tools.forget(id);
                     return Ok(());
@@ -272,7 +274,7 @@ impl SessionService {
             turn.output_schema = Some(OutputSchema::parse(schema.clone())?);
         }
         if let (None, Some(file)) = (&agent.system_prompt, &agent.system_prompt_file) {
-            agent.system_prompt = Some(prompt::read(file.clone()).await?);
+            agent.system_prompt = Some(prompt::read_file(file.clone()).await?);
         }
         Ok(current)
     }
@@ -284,7 +286,7 @@ impl SessionService {
 
     /// Adds details to the error of a record that cannot be decoded.
     async fn explain_result<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        explained(&*self.shared.store, result).await
+        explain_result(&*self.shared.store, result).await
     }
 
     async fn row(&self, id: SessionId) -> Result<SessionRow, Error> {

@@ -16,8 +16,8 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 use uuid::Uuid;
 
-use super::driver::Driven;
-use super::flight::{Media, ModelCall};
+use super::driver::DriveResult;
+use super::in_flight::{MediaMode, ModelCall};
 
 /// Agent name in spans.
 const AGENT: &str = "meerkat";
@@ -123,10 +123,10 @@ impl RunTrace {
     /// Starts the span of a model call.
     pub(super) fn chat(&self, call: &ModelCall) -> Span {
         let (info, request) = (call.model.info(), &call.request);
-        let purpose = match (&call.judge, call.media) {
+        let purpose = match (&call.validator, call.media) {
             (Some(_), _) => "extract",
-            (None, Media::Named) => "summarise",
-            (None, Media::Shown) => "step",
+            (None, MediaMode::Placeholder) => "summarize",
+            (None, MediaMode::Inline) => "step",
         };
         let span = tracing::info_span!(
             parent: &self.0.span,
@@ -161,10 +161,10 @@ impl RunTrace {
     }
 
     /// Records the end of the run.
-    pub(super) fn end(&self, result: &Result<Driven, JoinError>) {
+    pub(super) fn end(&self, result: &Result<DriveResult, JoinError>) {
         let report = match result {
-            Ok(Driven::Ended(report)) => report,
-            Ok(Driven::Refused(error) | Driven::Unstored(error)) => {
+            Ok(DriveResult::Ended(report)) => report,
+            Ok(DriveResult::Rejected(error) | DriveResult::NotPersisted(error)) => {
                 return self.record_failure("refused", variant_name(&error.kind()), &error.to_string());
             }
             Err(_) => return self.record_failure("broken_off", "panic", "the run crashed"),
@@ -229,9 +229,9 @@ fn record_context(span: &Span, caller: Option<&TraceContext>) -> TraceContext {
 }
 
 /// Records the end of a model call.
-pub(super) fn answered(span: &Span, input: &Input) {
+pub(super) fn record_model_call(span: &Span, input: &Input) {
     match input {
-        Input::Answered(response) => {
+        Input::ModelResponded(response) => {
             record_usage(span, response.usage);
             span.record("gen_ai.response.finish_reasons", finish_reason(response.stop_reason));
             if wants_content() {
@@ -261,7 +261,7 @@ pub(super) fn answered(span: &Span, input: &Input) {
 }
 
 /// Records the result of a tool call.
-pub(super) fn done(span: &Span, output: &ToolOutput) {
+pub(super) fn record_tool_call(span: &Span, output: &ToolOutput) {
     if output.is_error && !span.is_disabled() {
         let text = output.content.to_text();
         let json: Option<Value> = serde_json::from_str(&text).ok();

@@ -15,29 +15,29 @@ use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::driver::{Driven, Driver};
+use super::active::RunSlot;
+use super::driver::{DriveResult, Driver};
 use super::events::Emitter;
-use super::found::Found;
-use super::live::RunSlot;
-use super::options::{HookWishes, RunControl, RunResult, ToolOverlay, TurnOptions};
+use super::options::{HookOverlay, RunControl, RunResult, ToolOverlay, TurnOptions};
+use super::prepare::PreparedRun;
 use super::record::SessionSettings;
+use super::run_skills::RunSkills;
 use super::spans::RunTrace;
-use super::teach::Taught;
 use crate::config::{Config, ConfigAccess};
 use crate::error::SessionRef;
-use crate::events::Past;
+use crate::events::PriorEvents;
 use crate::features::RunMemory;
 use crate::hooks::RunHooks;
 use crate::params;
 use crate::prompt::SystemPrompt;
 use crate::runtime::Shared;
-use crate::structured::OutputJudge;
+use crate::structured::OutputValidator;
 use crate::{Error, features};
 
 /// Inputs loaded for a run before its driver is built.
 struct RunParts {
     config: Config,
-    run_skills: Taught,
+    run_skills: RunSkills,
     hooks: HookSet,
     slot: RunSlot,
 }
@@ -46,7 +46,7 @@ impl Shared {
     /// Runs a prepared run to its end in a separate task, so that the run continues if the caller is dropped.
     pub(super) async fn execute(
         self: &Arc<Self>,
-        prepared_run: Found,
+        prepared_run: PreparedRun,
         turn: TurnOptions,
         config: Config,
         control: RunControl,
@@ -65,7 +65,7 @@ impl Shared {
         let schema_warnings = prepared_run.schema_warnings.clone();
         let interrupt = CancellationToken::new();
         let hooks = self.hook_set(&config, &turn.hooks).await?;
-        let run_skills = self.teach(&prepared_run.settings, &turn, &config, initial_events).await;
+        let run_skills = self.load_run_skills(&prepared_run.settings, &turn, &config, initial_events).await;
         warnings.extend(run_skills.warnings.iter().cloned());
         let run_control = RunControl { cancel: interrupt.clone(), ..control.clone() };
         let (driver, run) =
@@ -79,14 +79,16 @@ impl Shared {
             }
         };
         let report = match result.flatten() {
-            Ok(Driven::Ended(report)) => report,
-            Ok(Driven::Refused(error)) => return Err(error),
-            Ok(Driven::Unstored(Error::Store(source))) => return Err(Error::Unstored { session, source }),
-            Ok(Driven::Unstored(error)) => {
-                let SessionRef { id, reference, .. } = session;
-                return Err(Error::OfSession { id, reference, source: Box::new(error) });
+            Ok(DriveResult::Ended(report)) => report,
+            Ok(DriveResult::Rejected(error)) => return Err(error),
+            Ok(DriveResult::NotPersisted(Error::Store(source))) => {
+                return Err(Error::NotPersisted { session, source });
             }
-            Err(source) => return Err(Error::BrokenOff { session, source }),
+            Ok(DriveResult::NotPersisted(error)) => {
+                let SessionRef { id, reference, .. } = session;
+                return Err(Error::InSession { id, reference, source: Box::new(error) });
+            }
+            Err(source) => return Err(Error::RunCrashed { session, source }),
         };
         if matches!(report.outcome, Outcome::Failed(_) | Outcome::Cancelled) {
             session.resumable = self.is_resumable(session.id).await;
@@ -102,11 +104,11 @@ impl Shared {
     }
 
     /// Returns warnings for the caller that are known before the run starts.
-    fn warnings(&self, prepared_run: &Found, turn: &TurnOptions, config: &Config) -> Vec<String> {
+    fn warnings(&self, prepared_run: &PreparedRun, turn: &TurnOptions, config: &Config) -> Vec<String> {
         let model = &prepared_run.settings.model;
         let mut warnings: Vec<_> = prepared_run.served.warning.iter().cloned().collect();
         let params = prepared_run.settings.provider_params.as_ref();
-        warnings.extend(params::left_out(prepared_run.served.model.info(), params));
+        warnings.extend(params::unsupported_params(prepared_run.served.model.info(), params));
         if turn.budget.max_cost_usd.is_some() && self.price(config, model).is_none() {
             warnings.push(format!(
                 "`max_cost_usd` has no effect: the price of `{model}` is unknown; set one in `prices` of the config"
@@ -136,11 +138,11 @@ impl Shared {
             Ok(row) => row.is_none_or(|row| row.archived_at.is_some()),
             Err(_) => false,
         };
-        !archived && !self.live.is_retiring(session)
+        !archived && !self.live.is_archiving(session)
     }
 
     /// Drives a run. If it panics, for example in a model or a listener, its lease is released at once.
-    async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<Driven, JoinError> {
+    async fn supervise(self: Arc<Self>, driver: Driver, run: Run) -> Result<DriveResult, JoinError> {
         let (session, run_id) = (driver.session, driver.run_id);
         let trace = driver.trace.clone();
         let result = tokio::spawn(Box::pin(driver.drive(run))).await;
@@ -155,7 +157,7 @@ impl Shared {
     async fn let_go(&self, session: SessionId, run_id: RunId) {
         let row = self.store.session(session).await.ok().flatten();
         if let Some(lease) = row.and_then(|row| row.lease).filter(|lease| lease.run == run_id) {
-            let guards = vec![Guard::Holds { session, fence: lease.fence }];
+            let guards = vec![Guard::HoldsLease { session, fence: lease.fence }];
             let changes = vec![Change::ReleaseLease(session)];
             let _ = self.store.commit(Transaction { guards, changes }).await;
         }
@@ -175,7 +177,7 @@ impl Shared {
     }
 
     /// Builds the hook set of a run.
-    async fn hook_set(&self, config: &Config, overlay: &HookWishes) -> Result<HookSet, Error> {
+    async fn hook_set(&self, config: &Config, overlay: &HookOverlay) -> Result<HookSet, Error> {
         let entries = self.hooks.entries(&config.hooks).await?;
         HookSet::new(&entries, overlay.entries.clone(), &overlay.disable)
             .map_err(|error| Error::Hooks(error.to_string()))
@@ -196,12 +198,12 @@ impl Shared {
 
     fn prepare(
         self: &Arc<Self>,
-        prepared_run: Found,
+        prepared_run: PreparedRun,
         turn: TurnOptions,
         RunParts { config, run_skills, hooks, slot }: RunParts,
         control: RunControl,
     ) -> Result<(Driver, Run), Error> {
-        let Found {
+        let PreparedRun {
             id,
             settings,
             served,
@@ -213,14 +215,17 @@ impl Shared {
             schema_warnings,
             ..
         } = prepared_run;
-        let prior_events = if created { Past::None } else { Past::Unknown };
+        let prior_events = if created { PriorEvents::None } else { PriorEvents::Unknown };
         let model = served.model;
         let run_id = control.run_id.unwrap_or_else(|| RunId::from_uuid(Uuid::now_v7()));
-        let validator = turn.output_schema.map(OutputJudge::new).transpose()?;
+        let validator = turn.output_schema.map(OutputValidator::new).transpose()?;
         let retries = settings.structured_output_retries.unwrap_or(config.agent.structured_output_retries);
         let budget = config.limits.cap(turn.budget.or(config.budget.limits()));
-        let emitter =
-            Arc::new(Emitter::new(self.events.run(id, prior_events), control.events, self.redactor.clone()));
+        let emitter = Arc::new(Emitter::new(
+            self.events.open_channel(id, prior_events),
+            control.events,
+            self.redactor.clone(),
+        ));
         let hooks = self.run_hooks(&config, hooks, &emitter);
         let run_settings = RunSettings {
             session_id: id,
@@ -235,12 +240,12 @@ impl Shared {
             schema_warnings,
             extraction_prompt: config.agent.extraction_prompt.as_deref().map(Arc::from),
             compaction: compaction(&config, &*model),
-            lasting: crate::skills::LASTING,
+            find_pinned: crate::agent_skills::FIND_PINNED,
             hooks: hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default(),
             approval_timeout: config.approvals.timeout.0,
         };
         let now = self.clock.now();
-        let memory = RunMemory::of(&config, &settings, &self.store, &progress);
+        let memory = RunMemory::from_config(&config, &settings, &self.store, &progress);
         let trace = RunTrace::begin(id, run_id, model.info(), progress.usage, control.trace);
         let run = Run::new(run_settings, transcript, progress, opening, now);
         let driver = Driver {
@@ -258,20 +263,20 @@ impl Shared {
                     .chain(memory.as_ref().map(RunMemory::source))
                     .collect()
             },
-            asides: run_skills.events,
+            initial_events: run_skills.events,
             client_tools: settings.tools.iter().map(client_tool).collect(),
             approvals: self.approval_policy(&config, settings.approvals),
             config,
             model,
-            judge: validator,
+            validator,
             overlay: turn.overlay,
             emitter,
             memory,
             hooks,
             interrupt: control.cancel,
             admission: Some(admission),
-            endings: Vec::new(),
-            has_taken_up: false,
+            job_notices: Vec::new(),
+            resumed_approved: false,
             trace,
             _slot: slot,
         };
@@ -289,7 +294,7 @@ impl SessionSettings {
         overlay: &ToolOverlay,
     ) -> ModelRequest {
         let own = self.system_prompt.as_deref();
-        let prompt = SystemPrompt { own, skills, instructions: &self.instructions };
+        let prompt = SystemPrompt { session_prompt: own, skills, instructions: &self.instructions };
         let mut params = params::effective(model, config, self.provider_params.as_ref());
         if overlay.allows_none() {
             params = params::without_tools(params);

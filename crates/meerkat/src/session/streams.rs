@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::service::SessionService;
 use crate::Error;
-use crate::events::{Reading, Room, StreamId};
+use crate::events::{ReadLimit, ReadOutcome, StreamId};
 
 /// Interval between checks whether another process archived the session.
 const ARCHIVE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -30,22 +30,22 @@ impl SessionService {
     pub(crate) async fn read_stream(
         &self,
         stream: StreamId,
-        limit: Room,
+        limit: ReadLimit,
         timeout: Option<Duration>,
         cancel: &CancellationToken,
-    ) -> Result<Reading, Error> {
+    ) -> Result<ReadOutcome, Error> {
         let session = self.stream_session(stream)?;
         let mut left = timeout;
         loop {
             let slice = left.map_or(ARCHIVE_CHECK_INTERVAL, |left| left.min(ARCHIVE_CHECK_INTERVAL));
             let outcome = self.shared.events.read(stream, limit, slice, cancel).await?;
-            if outcome != Reading::Timeout {
+            if outcome != ReadOutcome::Timeout {
                 return Ok(outcome);
             }
             if self.is_ended(session).await? {
-                self.shared.events.end(session);
+                self.shared.events.end_session(session);
             } else if cancel.is_cancelled() || left == Some(slice) {
-                return Ok(Reading::Timeout);
+                return Ok(ReadOutcome::Timeout);
             }
             left = left.map(|left| left.saturating_sub(slice));
         }

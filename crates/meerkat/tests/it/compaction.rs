@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use meerkat::{ConfigChange, ErrorKind, NewSessionOptions, Runtime, RuntimeOptions, SessionId, TurnOptions};
 use meerkat_core::{
-    Answer, AssistantBlock, BoxFuture, DeltaSink, Extent, Invocation, Message, Model, ModelError,
-    ModelErrorKind, ModelInfo, ModelRequest, Provider, StopReason, ToolOutput, Usage, estimate_tokens,
+    AssistantBlock, BoxFuture, DeltaSink, Invocation, Message, Model, ModelError, ModelErrorKind, ModelInfo,
+    ModelRequest, ModelResponse, Provider, ResponseStatus, StopReason, ToolOutput, Usage, estimate_tokens,
 };
 use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel, Tools};
 use serde_json::{Value, json};
@@ -74,9 +74,9 @@ async fn events_report_compaction() {
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
     let started = json!({"type": "compaction_started", "input_tokens": 10, "estimated_history_tokens": 200, "message_count": 3});
-    assert_eq!(recorder.of_type("compaction_started"), [started]);
+    assert_eq!(recorder.by_type("compaction_started"), [started]);
     let completed = json!({"type": "compaction_completed", "summary_tokens": 5, "messages_before": 3, "messages_after": 2});
-    assert_eq!(recorder.of_type("compaction_completed"), [completed]);
+    assert_eq!(recorder.by_type("compaction_completed"), [completed]);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn first_step_is_never_compacted() {
     let world = compacting([]).await;
     let (done, recorder) = world.record(say(&long("one"))).await;
     done.unwrap();
-    assert_eq!(recorder.of_type("compaction_started"), [Value::Null; 0]);
+    assert_eq!(recorder.by_type("compaction_started"), [Value::Null; 0]);
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn compactions_are_separated_by_steps() {
     let mut compacted = Vec::new();
     for _ in 0..6 {
         let recorder = recorded(&world, id, &long("more")).await;
-        compacted.push(!recorder.of_type("compaction_completed").is_empty());
+        compacted.push(!recorder.by_type("compaction_completed").is_empty());
     }
     assert_eq!(compacted, [true, false, false, true, false, false]);
 }
@@ -104,7 +104,7 @@ async fn failed_summary_does_not_fail_the_run() {
     let world = compacting([Script::say("a"), Script::Fail(ModelErrorKind::Server), Script::say("b")]).await;
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
-    assert_eq!(recorder.of_type("compaction_failed").len(), 1);
+    assert_eq!(recorder.by_type("compaction_failed").len(), 1);
     assert_eq!(world.model.seen()[2].lines.len(), 3, "the full history");
     assert_eq!(world.sessions().last_text(id).await.unwrap().unwrap(), "b");
 }
@@ -114,7 +114,7 @@ async fn small_window_lowers_the_threshold() {
     let world = World::with(ScriptedModel::with_window([], 250), []);
     let id = world.session("one").await;
     let recorder = recorded(&world, id, &long("two")).await;
-    assert_eq!(recorder.of_type("compaction_completed").len(), 1);
+    assert_eq!(recorder.by_type("compaction_completed").len(), 1);
 }
 
 #[tokio::test]
@@ -167,11 +167,11 @@ impl Model for Strict {
         &self.info
     }
 
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         _: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let input_tokens = Self::length(request);
             if self.info.context_window.is_some_and(|window| input_tokens > window) {
@@ -199,8 +199,8 @@ impl Model for Strict {
                 }
             };
             let usage = Usage { input_tokens, output_tokens: 5, ..Usage::default() };
-            let (stop_reason, extent) = (StopReason::EndTurn, Extent::Whole);
-            Ok(Answer { blocks: vec![block], stop_reason, extent, usage })
+            let (stop_reason, extent) = (StopReason::EndTurn, ResponseStatus::Complete);
+            Ok(ModelResponse { blocks: vec![block], stop_reason, extent, usage })
         })
     }
 }
@@ -218,7 +218,7 @@ async fn many_steps_on_a_small_window_never_fail() {
     });
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        sources: vec![Tools::new([work])],
+        tool_sources: vec![Tools::new([work])],
         ..RuntimeOptions::default()
     };
     let runtime = Runtime::ephemeral(options).unwrap();
@@ -227,12 +227,12 @@ async fn many_steps_on_a_small_window_never_fail() {
     let turn = TurnOptions { model: Some("small".to_owned()), ..then("work for long") };
     let recorder = Recorder::default();
     let done = runtime.sessions().create(NewSessionOptions::default(), turn, watch(&recorder)).await.unwrap();
-    let summaries = recorder.of_type("compaction_completed").len();
+    let summaries = recorder.by_type("compaction_completed").len();
     let turns = 2001 + u32::try_from(summaries).unwrap();
     assert_eq!((text(&done), done.report.steps, done.report.tool_calls), ("all done", turns, 2000));
     assert_eq!(model.rejected.load(Ordering::Relaxed), 0, "no request was too long");
     assert!(summaries > 100);
-    assert_eq!(recorder.of_type("compaction_failed"), [Value::Null; 0]);
+    assert_eq!(recorder.by_type("compaction_failed"), [Value::Null; 0]);
 }
 
 #[tokio::test]

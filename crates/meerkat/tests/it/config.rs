@@ -125,8 +125,8 @@ async fn run_uses_the_config_at_its_start() {
 #[tokio::test]
 async fn prompt_file_and_schema_come_from_config() {
     let world = World::new([Script::say("one"), Script::say("{}")]);
-    let folder = meerkat_testkit::Scratch::new();
-    let file = folder.join("prompt.md");
+    let dir = meerkat_testkit::Scratch::new();
+    let file = dir.join("prompt.md");
     std::fs::write(&file, "From a file.").unwrap();
     let schema = json!({"type": "object"});
     world

@@ -22,7 +22,7 @@ async fn text_run_emits_events_in_order() {
     ");
     let usage = json!({"input_tokens": 10, "output_tokens": 5});
     assert_eq!(
-        recorder.of_type("run_completed"),
+        recorder.by_type("run_completed"),
         [json!({
             "type": "run_completed",
             "session_id": id,
@@ -32,7 +32,7 @@ async fn text_run_emits_events_in_order() {
         })]
     );
     assert_eq!(
-        recorder.of_type("run_started"),
+        recorder.by_type("run_started"),
         [json!({"type": "run_started", "session_id": id, "prompt": "hi"})]
     );
 }
@@ -59,7 +59,7 @@ async fn tool_run_emits_events_in_order() {
     run_completed
     ");
     let requested = json!({"type": "tool_call_requested", "id": "c1", "name": "look", "args": {"at": "x"}});
-    assert_eq!(recorder.of_type("tool_call_requested"), [requested]);
+    assert_eq!(recorder.by_type("tool_call_requested"), [requested]);
 }
 
 #[tokio::test]

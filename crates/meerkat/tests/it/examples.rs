@@ -156,7 +156,7 @@ fn parse(text: &str) -> Value {
 
 /// Creates a world in which `claude-opus-4-6` is a scripted model.
 fn world(script: impl IntoIterator<Item = Script>) -> World {
-    World::with(ScriptedModel::named(ModelInfo::new("claude-opus-4-6", Provider::Anthropic), script), [])
+    World::with(ScriptedModel::with_info(ModelInfo::new("claude-opus-4-6", Provider::Anthropic), script), [])
 }
 
 /// Checks that a reply has every field of an example, with the same values except for ids.

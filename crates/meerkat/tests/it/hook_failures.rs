@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meerkat::{Error, Hook, HookFault, HookInvocation, HookReturn, Runtime, RuntimeOptions};
+use meerkat::{Error, Hook, HookFailure, HookInvocation, HookOutput, Runtime, RuntimeOptions};
 use meerkat_core::{BoxFuture, TerminalCause, ToolOutput};
-use meerkat_testkit::{FnTool, Scratch, Script, ScriptedModel, Tools, assert_none_carries, mark};
+use meerkat_testkit::{FnTool, Scratch, Script, ScriptedModel, Tools, assert_no_process_with_mark, mark};
 use serde_json::{Value, json};
 
 use crate::world::{World, say, text, watch};
@@ -17,7 +17,7 @@ enum Panics {
 }
 
 impl Hook for Panics {
-    fn call<'a>(&'a self, _: &'a HookInvocation) -> BoxFuture<'a, Result<HookReturn, HookFault>> {
+    fn call<'a>(&'a self, _: &'a HookInvocation) -> BoxFuture<'a, Result<HookOutput, HookFailure>> {
         assert!(matches!(self, Self::Later), "at once");
         Box::pin(async {
             tokio::task::yield_now().await;
@@ -33,11 +33,11 @@ async fn panicking(script: impl IntoIterator<Item = Script>, hooks: Value) -> Wo
         [("at-once".to_owned(), Arc::new(Panics::AtOnce)), ("later".to_owned(), Arc::new(Panics::Later))];
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        sources: vec![Tools::new([look])],
+        tool_sources: vec![Tools::new([look])],
         hooks: BTreeMap::from(registered),
         ..RuntimeOptions::default()
     };
-    let world = World::of(Runtime::ephemeral(options).unwrap(), model);
+    let world = World::from_runtime(Runtime::ephemeral(options).unwrap(), model);
     world.configure(json!({ "hooks": hooks })).await;
     world
 }
@@ -68,8 +68,8 @@ async fn panicking_guardrail_denies_the_call() {
         let world = panicking(script, json!({"entries": [entry]})).await;
         let (done, recorder) = world.record(say("go")).await;
         assert_eq!(text(&done.unwrap()), "done");
-        assert_eq!(recorder.of_type("tool_execution_started"), [json!(null); 0], "{name}");
-        let denied = recorder.of_type("hook_denied");
+        assert_eq!(recorder.by_type("tool_execution_started"), [json!(null); 0], "{name}");
+        let denied = recorder.by_type("hook_denied");
         assert_eq!(
             (&denied[0]["reason_code"], &denied[0]["message"]),
             (&json!("runtime_error"), &json!(format!("panicked: {panic}")))
@@ -101,7 +101,7 @@ async fn panic_follows_the_failure_policy() {
     for options in open {
         let (done, recorder) = run(options.clone()).await;
         assert!(done.is_ok(), "{options}");
-        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "panicked: later");
+        assert_eq!(recorder.by_type("hook_failed")[0]["error"], "panicked: later");
     }
 }
 
@@ -114,7 +114,7 @@ async fn panicking_background_hook_frees_its_slot() {
         let sessions = world.sessions();
         sessions.create(meerkat::NewSessionOptions::default(), say("go"), watch(&recorder)).await.unwrap();
         recorder.wait_for("hook_failed").await;
-        assert_eq!(recorder.of_type("hook_failed")[0]["error"], "panicked: later");
+        assert_eq!(recorder.by_type("hook_failed")[0]["error"], "panicked: later");
     }
 }
 
@@ -151,10 +151,10 @@ async fn slow_hook_file_leaves_the_thread_free() {
     let model = ScriptedModel::new([]);
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        hook_files: Some(Arc::new(meerkat::HookFiles::of(None, Some(home.path())))),
+        hook_files: Some(Arc::new(meerkat::HookFiles::for_dirs(None, Some(home.path())))),
         ..RuntimeOptions::default()
     };
-    let world = World::of(Runtime::ephemeral(options).unwrap(), model);
+    let world = World::from_runtime(Runtime::ephemeral(options).unwrap(), model);
     let (free, is_free) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
         // Returns once the run has opened the file for reading.
@@ -183,7 +183,7 @@ async fn children_end_with_their_hook() {
         // The second child holds the hook's pipes, which must not delay the run.
         let world = hooked(command(&format!("sleep {mark} {redirect} &"))).await;
         world.create(say("go")).await.unwrap();
-        assert_none_carries(&mark);
+        assert_no_process_with_mark(&mark);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use meerkat::{
-    Error, ErrorKind, Hook, HookFault, HookInvocation, HookReturn, HookWishes, Runtime, RuntimeOptions,
+    Error, ErrorKind, Hook, HookFailure, HookInvocation, HookOutput, HookOverlay, Runtime, RuntimeOptions,
     TurnOptions,
 };
 use meerkat_core::{BoxFuture, TerminalCause, ToolOutput};
@@ -57,7 +57,7 @@ async fn run_denied_at_start_leaves_no_session() {
     assert_eq!(world.sessions().list(meerkat::SessionQuery::default()).await.unwrap().len(), 0);
     assert_eq!(recorder.types(), ["hook_started", "hook_denied"]);
     assert_eq!(
-        recorder.of_type("hook_denied"),
+        recorder.by_type("hook_denied"),
         [
             json!({"type": "hook_denied", "hook_id": "h", "point": "run_started", "reason_code": "policy_violation", "message": "not this"})
         ]
@@ -106,7 +106,7 @@ async fn denied_call_is_a_result_for_the_model() {
         );
         let line = &world.lines(done.session_id).await[2];
         assert!(line.ends_with(&result.replace("c! ", "")), "{line}");
-        let ran = recorder.of_type("tool_execution_started").len();
+        let ran = recorder.by_type("tool_execution_started").len();
         assert_eq!(ran, usize::from(point == "post_tool_execution"), "{point}");
     }
 }
@@ -125,10 +125,7 @@ async fn guardrails_fail_closed_and_observers_fail_open() {
     let programs = [
         ("import sys; sys.exit('boom')", "ended with exit status: 1: boom"),
         ("print('garbage')", "invalid output: expected value at line 1 column 1"),
-        (
-            "print('x' * 200000)",
-            "wrote more than 131072 bytes (`hooks.payload_max_bytes`)",
-        ),
+        ("print('x' * 200000)", "wrote more than 131072 bytes (`hooks.payload_max_bytes`)"),
         ("import os; os.kill(os.getpid(), 9)", "ended with signal: 9 (SIGKILL)"),
         (fork, "timed out after 300 ms"),
     ];
@@ -140,7 +137,7 @@ async fn guardrails_fail_closed_and_observers_fail_open() {
         done.unwrap();
         let failed =
             json!({"type": "hook_failed", "hook_id": "h", "point": "pre_llm_request", "error": message});
-        assert_eq!(recorder.of_type("hook_failed"), [failed]);
+        assert_eq!(recorder.by_type("hook_failed"), [failed]);
 
         let world = hooked([], json!([python(with("guardrail"), command)])).await;
         let Err(Error::Failed { failure, .. }) = world.create(say("go")).await else { panic!("{command}") };
@@ -208,9 +205,9 @@ struct Watcher {
 }
 
 impl Hook for Watcher {
-    fn call<'a>(&'a self, invocation: &'a HookInvocation) -> BoxFuture<'a, Result<HookReturn, HookFault>> {
+    fn call<'a>(&'a self, invocation: &'a HookInvocation) -> BoxFuture<'a, Result<HookOutput, HookFailure>> {
         self.invocations.lock().unwrap().push(serde_json::to_value(invocation).unwrap());
-        Box::pin(async { Ok(HookReturn::default()) })
+        Box::pin(async { Ok(HookOutput::default()) })
     }
 }
 
@@ -219,11 +216,11 @@ fn watched(script: impl IntoIterator<Item = Script>) -> (World, Arc<Watcher>) {
     let look = FnTool::new("look", async |_| ToolOutput::text("seen"));
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        sources: vec![Tools::new([look])],
+        tool_sources: vec![Tools::new([look])],
         hooks: BTreeMap::from([("watcher".to_owned(), Arc::clone(&watcher) as Arc<dyn Hook>)]),
         ..RuntimeOptions::default()
     };
-    (World::of(Runtime::ephemeral(options).unwrap(), model), watcher)
+    (World::from_runtime(Runtime::ephemeral(options).unwrap(), model), watcher)
 }
 
 fn everywhere() -> Vec<Value> {
@@ -289,7 +286,7 @@ async fn run_can_add_and_disable_hooks() {
     let (world, watcher) = watched([]);
     world.configure(json!({"hooks": {"entries": everywhere()}})).await;
     let added = json!({"id": "own", "point": "run_started", "priority": 1, "runtime": {"type": "in_process", "name": "watcher"}});
-    let hooks = HookWishes {
+    let hooks = HookOverlay {
         entries: vec![serde_json::from_value(added).unwrap()],
         disable: everywhere().iter().skip(1).map(|entry| entry["id"].as_str().unwrap().to_owned()).collect(),
     };
@@ -347,11 +344,8 @@ async fn hook_secrets_are_masked_and_kept() {
     call(&world, "meerkat_config", json!({"action": "set", "config": config})).await.unwrap();
     let (done, recorder) = world.record(say("go")).await;
     done.unwrap();
-    let failed = recorder.of_type("hook_failed");
-    assert_eq!(
-        failed[0]["error"], "ended with exit status: 1: the key is ***",
-        "the hook received its key"
-    );
+    let failed = recorder.by_type("hook_failed");
+    assert_eq!(failed[0]["error"], "ended with exit status: 1: the key is ***", "the hook received its key");
 }
 
 #[tokio::test]
@@ -364,7 +358,7 @@ async fn interrupt_ends_a_hanging_hook() {
         let running = tokio::spawn(async move {
             sessions.create(meerkat::NewSessionOptions::default(), say("go"), control).await
         });
-        world.model.asked_times(1).await;
+        world.model.wait_for_requests(1).await;
         cancel.cancel();
         running
     };

@@ -72,7 +72,7 @@ async fn retry_event_reports_failure_and_plan() {
     let turn = with_model("claude-sonnet-4-6", "hi");
     let done = runtime.sessions().create(Default::default(), turn, watch(&recorder)).await.unwrap();
     assert_eq!(text(&done), "hello");
-    let mut event = recorder.of_type("retrying").remove(0);
+    let mut event = recorder.by_type("retrying").remove(0);
     let retry = event["retry"].take();
     let expected = json!({
         "type": "retrying", "attempt": 1, "max_attempts": 3, "delay_ms": 5,

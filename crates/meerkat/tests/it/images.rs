@@ -86,7 +86,7 @@ async fn generated_image_joins_the_conversation() {
     let Message::Assistant { blocks, .. } = &history[3] else { panic!("{history:?}") };
     let [AssistantBlock::Image(appended)] = blocks.as_slice() else { panic!("{blocks:?}") };
     assert_eq!(json!(appended.image_id), image["image_id"]);
-    let events = recorder.of_type("assistant_image_appended");
+    let events = recorder.by_type("assistant_image_appended");
     assert_eq!(events, [json!(AgentEvent::AssistantImageAppended { image: appended.clone() })]);
     let blob = runtime.blob(&appended.blob_ref.blob_id).await.unwrap();
     assert_eq!((blob.media_type.as_str(), blob.data.len()), ("image/png", 26));
@@ -107,7 +107,7 @@ async fn tool_needs_a_key_and_enabled_builtins() {
     let is_available = async |runtime: &Runtime, turn: TurnOptions| {
         let recorder = Recorder::default();
         runtime.sessions().create(Default::default(), turn, watch(&recorder)).await.unwrap();
-        !recorder.of_type("tool_execution_started").is_empty()
+        !recorder.by_type("tool_execution_started").is_empty()
     };
     let server = Server::new([generated(), generated(), generated()]);
     let call = || offline(r#"call generate_image {"prompt": "x"}"#);

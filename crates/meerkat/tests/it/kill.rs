@@ -193,7 +193,7 @@ fn killed_child() {
         meerkat::RealmOptions { state_root: orders.state_root.clone(), ..Scratch::new().options() };
     let realm = meerkat::Realm::open(scratch_options).unwrap();
     let options = RuntimeOptions {
-        sources: vec![Tools::new([effect(&orders.effects)])],
+        tool_sources: vec![Tools::new([effect(&orders.effects)])],
         clock: Some(Arc::new(KillClock { readings: AtomicU64::new(0), kill_at: orders.kill_at })),
         ..RuntimeOptions::default()
     };

@@ -46,7 +46,7 @@ async fn transient_failures_are_retried_with_backoff() {
     let (done, recorder) = world.record(say("go")).await;
     let done = done.unwrap();
     assert_eq!((text(&done), done.report.steps), ("at last", 1));
-    let retries = recorder.of_type("retrying");
+    let retries = recorder.by_type("retrying");
     let counts: Vec<_> = retries.iter().map(|event| (&event["attempt"], &event["max_attempts"])).collect();
     assert_eq!(counts, [(&json!(1), &json!(3)), (&json!(2), &json!(3))]);
     let pauses: Vec<_> = retries.iter().map(|event| event["delay_ms"].as_u64().unwrap()).collect();
@@ -62,7 +62,7 @@ async fn persistent_failure_ends_only_the_run() {
     let (done, recorder) = world.record(say("go")).await;
     let error = done.unwrap_err();
     assert_eq!(failure(&error), (ErrorKind::AgentError, json!("llm"), json!("retry_exhausted")));
-    assert_eq!((recorder.of_type("retrying").len(), world.model.seen().len()), (3, 4));
+    assert_eq!((recorder.by_type("retrying").len(), world.model.seen().len()), (3, 4));
     let Error::Failed { session, .. } = error else { panic!("{error:?}") };
     assert_eq!(text(&world.resume(session.id, then("again")).await.unwrap()), "done");
     assert_eq!(world.lines(session.id).await, ["user: go", "user: again", "assistant: done"]);
@@ -82,7 +82,7 @@ async fn permanent_failures_are_not_retried() {
         assert_eq!(failure(&error), (ErrorKind::AgentError, json!(class), json!("llm_failure")));
         assert_eq!(error.body().message, "as scripted");
         assert_eq!(world.model.seen().len(), 1);
-        let failed = recorder.of_type("run_failed");
+        let failed = recorder.by_type("run_failed");
         assert_eq!((failed.len(), &failed[0]["error_class"]), (1, &json!(class)));
     }
 }
@@ -94,7 +94,7 @@ async fn timed_out_model_call_is_retried() {
     let start = Instant::now();
     let (done, recorder) = world.record(say("go")).await;
     assert_eq!(text(&done.unwrap()), "quick");
-    assert_eq!(recorder.of_type("retrying")[0]["error"], "no response within 20 s");
+    assert_eq!(recorder.by_type("retrying")[0]["error"], "no response within 20 s");
     assert!((20..22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
@@ -113,9 +113,9 @@ async fn exhausted_token_budget_completes_the_run() {
     let rejected =
         r#"results: c2={"error":"budget_exhausted","message":"not run: the run's budget is exhausted"}"#;
     assert_eq!(world.lines(done.session_id).await[4], rejected);
-    let last = recorder.of_type("run_completed");
+    let last = recorder.by_type("run_completed");
     assert_eq!(last[0]["terminal_cause_kind"], "budget_exhausted");
-    assert_eq!(recorder.of_type("budget_warning").len(), 1);
+    assert_eq!(recorder.by_type("budget_warning").len(), 1);
     assert_eq!(
         end(&world.resume(done.session_id, then("continue")).await.unwrap()).1,
         None,

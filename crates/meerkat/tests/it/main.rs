@@ -5,9 +5,7 @@ mod anonymous;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
-mod behaviour;
-#[cfg(test)]
-mod bounds;
+mod behavior;
 #[cfg(test)]
 mod builtins;
 #[cfg(test)]
@@ -34,6 +32,8 @@ mod hosted;
 #[cfg(feature = "registry")]
 mod hub;
 #[cfg(test)]
+mod image_input;
+#[cfg(test)]
 #[cfg(all(feature = "anthropic", feature = "openai", feature = "gemini"))]
 mod images;
 #[cfg(test)]
@@ -47,10 +47,10 @@ mod memory;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]
-mod pictures;
-#[cfg(test)]
 #[cfg(feature = "registry")]
 mod registry;
+#[cfg(test)]
+mod run_options;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
@@ -73,6 +73,6 @@ mod structured;
 #[cfg(test)]
 mod tools;
 #[cfg(test)]
-mod wishes;
+mod truncation;
 #[cfg(test)]
 mod world;

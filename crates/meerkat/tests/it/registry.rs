@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 struct Listening {
     hosted: HostedHub,
     url: String,
-    _beacon: Option<meerkat_store::Beacon>,
+    _beacon: Option<meerkat_store::EndpointFile>,
     _until: oneshot::Sender<()>,
     _serving: JoinHandle<()>,
 }
@@ -168,8 +168,8 @@ async fn registered_skills_are_available_to_agents() {
     let registry = world.runtime.registry().await.unwrap();
     let register = json!({ "id": "brain_map", "skill": "# Brain\n\nSays: \"use\" it.\n" });
     registry.call("skills::register", register).await.unwrap();
-    world.runtime.settle_skills().await.unwrap();
-    let snapshot = world.runtime.skills().catalogue().snapshot();
+    world.runtime.refresh_skills().await.unwrap();
+    let snapshot = world.runtime.skills().catalog().snapshot();
     let skill = snapshot.by_name("brain_map").unwrap();
     assert_eq!((&*skill.description, &*skill.source.display_name), ("Says: \"use\" it.", "registry"));
     assert_eq!(skill.read().unwrap().body(), "# Brain\n\nSays: \"use\" it.\n");
@@ -184,7 +184,7 @@ async fn registered_skills_are_available_to_agents() {
 
     registry.call("skills::unregister", json!({ "id": "brain_map" })).await.unwrap();
     world.create(say("go")).await.unwrap();
-    assert!(world.runtime.skills().catalogue().snapshot().by_name("brain_map").is_err());
+    assert!(world.runtime.skills().catalog().snapshot().by_name("brain_map").is_err());
 }
 
 #[cfg(feature = "skills")]
@@ -195,8 +195,8 @@ async fn config_selects_registered_skills() {
     world.runtime.registry().await.unwrap().call("skills::register", register).await.unwrap();
     let has_it = async |document: Value| {
         world.configure(json!({ "registry": document })).await;
-        world.runtime.settle_skills().await.unwrap();
-        world.runtime.skills().catalogue().snapshot().by_name("demo").is_ok()
+        world.runtime.refresh_skills().await.unwrap();
+        world.runtime.skills().catalog().snapshot().by_name("demo").is_ok()
     };
     assert!(has_it(json!({})).await);
     assert!(!has_it(json!({ "scopes": { "skills": "others" } })).await);

@@ -46,7 +46,7 @@ async fn concurrent_starts_admit_one_run() {
     let world = World::new([Script::say("ok"), Script::Hang]);
     let id = world.session("one").await;
     let mut runs: Vec<_> = (0..8).map(|_| world.start(id, then("two"), RunControl::default())).collect();
-    world.model.asked_times(2).await;
+    world.model.wait_for_requests(2).await;
     let mut busy = 0;
     while busy < 7 {
         let (done, index, rest) = first_done(runs).await;
@@ -170,7 +170,7 @@ async fn cancelled_request_interrupts_its_run() {
     let id = world.session("one").await;
     let control = RunControl { cancel: CancellationToken::new(), ..RunControl::default() };
     let running = world.start(id, then("two"), control.clone());
-    world.model.asked_times(2).await;
+    world.model.wait_for_requests(2).await;
     control.cancel.cancel();
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(
@@ -186,7 +186,7 @@ async fn run_outlives_a_dropped_caller() {
     let id = world.session("one").await;
     let recorder = Recorder::default();
     let caller = world.start(id, then("two"), watch(&recorder));
-    world.model.asked_times(2).await;
+    world.model.wait_for_requests(2).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     assert!(world.sessions().read(id).await.unwrap().is_active);
@@ -245,7 +245,7 @@ async fn shutdown_interrupts_runs_and_awaits_commits() {
     let world = World::with(ScriptedModel::new(script), [stuck()]);
     let (first, second) = (world.session("one").await, world.session("one").await);
     let asking = world.start(first, then("two"), RunControl::default());
-    world.model.asked_times(3).await;
+    world.model.wait_for_requests(3).await;
     let recorder = Recorder::default();
     let working = world.start(second, then("two"), watch(&recorder));
     recorder.wait_for("tool_execution_started").await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat::mcp::{Launcher, ServerState, SetOptions};
+use meerkat::mcp::{Launcher, ServerSetOptions, ServerState};
 use meerkat::{
     ConfigAccess, ErrorKind, McpServers, McpServersOptions, ProjectTrust, Runtime, RuntimeOptions,
     ServerFiles, SessionId,
@@ -26,8 +26,8 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let scratch = Scratch::new();
-        for folder in ["project/.rkat", "home/.rkat"] {
-            std::fs::create_dir_all(scratch.join(folder)).unwrap();
+        for dir in ["project/.rkat", "home/.rkat"] {
+            std::fs::create_dir_all(scratch.join(dir)).unwrap();
         }
         let server = ShellServer::new(scratch.path());
         Self { scratch, server }
@@ -42,7 +42,7 @@ impl Setup {
     }
 
     fn files(&self) -> ServerFiles {
-        ServerFiles::of(Some(&self.scratch.join("project")), Some(&self.scratch.join("home")))
+        ServerFiles::for_dirs(Some(&self.scratch.join("project")), Some(&self.scratch.join("home")))
     }
 
     fn starts(&self) -> usize {
@@ -54,8 +54,8 @@ impl Setup {
     }
 
     fn servers_with(&self, options: McpServersOptions) -> Arc<McpServers> {
-        let launcher = Launcher { folder: Some(self.scratch.path().to_owned()), ..Launcher::default() };
-        let set = SetOptions { launcher, ..SetOptions::default() };
+        let launcher = Launcher { dir: Some(self.scratch.path().to_owned()), ..Launcher::default() };
+        let set = ServerSetOptions { launcher, ..ServerSetOptions::default() };
         McpServers::new(McpServersOptions { files: self.files(), set, ..options })
     }
 
@@ -81,12 +81,12 @@ impl Setup {
         });
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            sources: vec![Tools::new([write])],
+            tool_sources: vec![Tools::new([write])],
             servers: Some(Arc::clone(servers)),
             config_access,
             ..RuntimeOptions::default()
         };
-        World::of(Runtime::ephemeral(options).unwrap(), model)
+        World::from_runtime(Runtime::ephemeral(options).unwrap(), model)
     }
 }
 
@@ -109,7 +109,7 @@ fn server_events(recorder: &Recorder) -> Vec<String> {
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         [&payload["operation"], &payload["target"], &payload["status_info"]["phase"]].map(word).join(" ")
     };
-    recorder.of_type("tool_config_changed").iter().map(line).collect()
+    recorder.by_type("tool_config_changed").iter().map(line).collect()
 }
 
 #[tokio::test]

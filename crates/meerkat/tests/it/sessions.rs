@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use meerkat::{
-    Archived, ErrorKind, NewSessionOptions, Outcome, Pending, Provider, RunControl, SessionId, SessionQuery,
-    TurnOptions,
+    ArchivedFilter, ErrorKind, NewSessionOptions, Outcome, Pending, Provider, RunControl, SessionId,
+    SessionQuery, TurnOptions,
 };
 use meerkat_core::{ToolCall, ToolOutput, Usage};
 use meerkat_testkit::{FnTool, Script, ScriptedModel};
@@ -48,7 +48,7 @@ async fn sessions_are_listed_by_change_time_and_labels() {
 
     let list = async |labels: &[(&str, &str)], offset, limit| {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let query = SessionQuery { labels, offset, limit, archived: Archived::Hidden };
+        let query = SessionQuery { labels, offset, limit, archived: ArchivedFilter::Hidden };
         let views = world.sessions().list(query).await.unwrap();
         views.into_iter().map(|view| view.labels["name"].clone()).collect::<Vec<_>>()
     };
@@ -268,14 +268,14 @@ async fn run_of_archived_session_is_not_resumable() {
     let world = World::new([Script::say("one"), Script::Hang, Script::Hang]);
     let id = world.session("hi").await;
     let running = world.start(id, then("two"), RunControl::default());
-    world.model.asked_times(2).await;
+    world.model.wait_for_requests(2).await;
     world.sessions().interrupt(id).await.unwrap();
     let interrupted = running.await.unwrap().unwrap_err();
     assert_eq!(interrupted.to_string(), "the run was interrupted; the session can be resumed");
     assert_eq!(interrupted.data().unwrap()["resumable"], true);
 
     let running = world.start(id, then("three"), RunControl::default());
-    world.model.asked_times(3).await;
+    world.model.wait_for_requests(3).await;
     world.sessions().archive(id).await.unwrap();
     let archived = running.await.unwrap().unwrap_err();
     assert_eq!(archived.to_string(), "the run was interrupted; the session was archived");

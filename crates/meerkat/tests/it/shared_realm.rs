@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use meerkat::{Archived, ConfigChange, ErrorKind, Outcome, RunControl, SessionQuery, TurnOptions};
+use meerkat::{ArchivedFilter, ConfigChange, ErrorKind, Outcome, RunControl, SessionQuery, TurnOptions};
 use meerkat_testkit::Script;
 use serde_json::json;
 
@@ -97,7 +97,7 @@ async fn archiving_applies_to_every_process() {
     there.sessions().archive(id).await.unwrap();
     assert_eq!(kind(here.resume(id, then("continue")).await), ErrorKind::SessionNotFound);
     assert_eq!(here.sessions().list(SessionQuery::default()).await.unwrap(), []);
-    let all = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+    let all = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     assert_eq!(here.sessions().list(all).await.unwrap()[0].id, id);
 }
 

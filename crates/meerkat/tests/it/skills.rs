@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use meerkat::skill::{Roots, Trust};
+use meerkat::skills::{Roots, Trust};
 use meerkat::{
     Error, ErrorKind, NewSessionOptions, Runtime, RuntimeOptions, SkillKey, Skills, SkillsOptions,
     ToolOverlay, TurnOptions,
@@ -34,18 +34,18 @@ impl Project {
         };
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            skills: Some(Skills::new(SkillsOptions::of(roots))),
+            skills: Some(Skills::new(SkillsOptions::from_roots(roots))),
             ..RuntimeOptions::default()
         };
         Self { runtime: Runtime::ephemeral(options).unwrap(), model, scratch }
     }
 
     fn write(&self, name: &str, description: &str, body: &str) -> PathBuf {
-        let folder = self.scratch.join("project/.rkat/skills").join(name);
-        std::fs::create_dir_all(&folder).unwrap();
+        let dir = self.scratch.join("project/.rkat/skills").join(name);
+        std::fs::create_dir_all(&dir).unwrap();
         let text = format!("---\nname: {name}\ndescription: {description}\n---\n{body}\n");
-        std::fs::write(folder.join("SKILL.md"), text).unwrap();
-        folder
+        std::fs::write(dir.join("SKILL.md"), text).unwrap();
+        dir
     }
 
     async fn run(&self, turn: TurnOptions) -> Result<meerkat::RunResult, Error> {
@@ -144,7 +144,7 @@ async fn agent_reads_a_skill_with_its_tools() {
 #[tokio::test]
 async fn missing_preloaded_skill_is_a_warning() {
     let project = Project::new([]);
-    let folder = project.write("deploy", "Ship it.", "Run </skill> it.");
+    let dir = project.write("deploy", "Ship it.", "Run </skill> it.");
     let turn = TurnOptions {
         preload_skills: Some(vec![key(PROJECT, "deploy")]),
         overlay: ToolOverlay { allowed: Some(vec![]), blocked: vec![] },
@@ -159,7 +159,7 @@ async fn missing_preloaded_skill_is_a_warning() {
     assert_eq!(project.last_request().0, section);
     assert!(recorder.types().starts_with(&["run_started".into(), "skills_resolved".into()]));
 
-    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
     let again = TurnOptions { overlay, ..then("more") };
     let second = sessions.start_turn(first.session_id, again, Default::default()).await.unwrap();
     assert_eq!(project.last_request().0, "Be brief.");
@@ -203,7 +203,7 @@ async fn skills_in_use_survive_repeated_compaction() {
         let more = then(&"more ".repeat(200));
         project.runtime.sessions().start_turn(id, more, watch(&recorder)).await.unwrap();
     }
-    assert!(recorder.of_type("compaction_completed").len() > 1);
+    assert!(recorder.by_type("compaction_completed").len() > 1);
     let context = project.model.seen().pop().unwrap().lines;
     let (_, carried) = context[0].split_once("still applies verbatim:\n\n").unwrap();
     let expected = format!(
@@ -331,9 +331,9 @@ async fn remapped_key_resolves_to_its_skill() {
 #[tokio::test]
 async fn configured_directory_is_a_skill_source() {
     let project = Project::new([]);
-    let folder = project.scratch.join("team/review");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("SKILL.md"), "---\nname: review\ndescription: d\n---\nLook.\n").unwrap();
+    let dir = project.scratch.join("team/review");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("SKILL.md"), "---\nname: review\ndescription: d\n---\nLook.\n").unwrap();
     let uuid = "11111111-1111-4111-8111-111111111111";
     let team = json!({
         "type": "filesystem", "name": "team", "source_uuid": uuid, "path": project.scratch.join("team"),
@@ -361,9 +361,9 @@ async fn configured_directory_is_a_skill_source() {
 #[tokio::test]
 async fn skills_toml_adds_repositories() {
     let project = Project::new([]);
-    let folder = project.scratch.join("team/review");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("SKILL.md"), "---\nname: review\ndescription: d\n---\nLook.\n").unwrap();
+    let dir = project.scratch.join("team/review");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("SKILL.md"), "---\nname: review\ndescription: d\n---\nLook.\n").unwrap();
     let uuid = "11111111-1111-4111-8111-111111111111";
     let text = format!(
         "max_injection_bytes = 2\n[[repositories]]\ntype = \"filesystem\"\nname = \"team\"\n\
@@ -379,7 +379,7 @@ async fn skills_toml_adds_repositories() {
     std::fs::create_dir_all(project.scratch.join("project/.rkat")).unwrap();
     std::fs::write(project.scratch.join("project/.rkat/skills.toml"), "repositories = 3\n").unwrap();
     project.call("meerkat_skills", json!({"action": "list"})).await.unwrap();
-    let snapshot = project.runtime.skills().catalogue().snapshot();
+    let snapshot = project.runtime.skills().catalog().snapshot();
     let paths: Vec<_> = snapshot.problems().iter().map(|problem| &problem.path).collect();
     assert!(paths.contains(&&project.scratch.join("project/.rkat/skills.toml")), "{paths:?}");
     assert!(snapshot.by_name("review").is_ok(), "the other file still applies");
@@ -416,14 +416,14 @@ async fn slow_skills_file_does_not_block_other_tasks() {
 #[tokio::test]
 async fn untrusted_skills_are_marked() {
     let scratch = Scratch::new();
-    let folder = scratch.join("project/.agent/skills/deploy");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("SKILL.md"), "---\nname: deploy\ndescription: d\n---\nRun it.\n").unwrap();
+    let dir = scratch.join("project/.agent/skills/deploy");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("SKILL.md"), "---\nname: deploy\ndescription: d\n---\nRun it.\n").unwrap();
     let roots = Roots { project: Some(scratch.join("project")), trust: Trust::Untrusted, ..Roots::default() };
     let model = ScriptedModel::new([]);
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        skills: Some(Skills::new(SkillsOptions::of(roots))),
+        skills: Some(Skills::new(SkillsOptions::from_roots(roots))),
         ..RuntimeOptions::default()
     };
     let runtime = Runtime::ephemeral(options).unwrap();

@@ -72,7 +72,7 @@ async fn read_returns_as_soon_as_an_event_arrives() {
     let read = json!({"stream_id": stream, "no_timeout": true, "timeout_ms": 0});
     let event = call(&world, "read", read).await.unwrap();
     assert_eq!(event["event"]["payload"]["type"], "run_started");
-    world.model.asked_times(2).await;
+    world.model.wait_for_requests(2).await;
     world.sessions().interrupt(id).await.unwrap();
     running.await.unwrap().unwrap_err();
     assert_eq!(types(&world, &stream).await, ["turn_started", "run_failed"]);

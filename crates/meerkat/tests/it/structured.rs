@@ -36,10 +36,10 @@ async fn raw_and_wrapped_schemas_return_the_value() {
         let done = done.unwrap();
         assert_eq!(done.report.steps, 2);
         assert_eq!(completion(done), with_output("there is one", json!({"n": 1})));
-        let last = recorder.of_type("extraction_succeeded");
+        let last = recorder.by_type("extraction_succeeded");
         assert_eq!(last[0]["structured_output"], json!({"n": 1}));
-        assert_eq!(recorder.of_type("run_completed")[0]["extraction_required"], true);
-        assert_eq!(recorder.of_type("text_delta").len(), 1, "the extraction is not streamed");
+        assert_eq!(recorder.by_type("run_completed")[0]["extraction_required"], true);
+        assert_eq!(recorder.by_type("text_delta").len(), 1, "the extraction is not streamed");
     }
 }
 

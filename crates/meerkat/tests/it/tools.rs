@@ -18,7 +18,7 @@ fn calls<const N: usize>(names: [&str; N]) -> Script {
 
 /// Returns the ids of the calls in order of completion.
 fn completed_ids(recorder: &Recorder) -> Vec<Value> {
-    recorder.of_type("tool_execution_completed").iter().map(|event| event["id"].clone()).collect()
+    recorder.by_type("tool_execution_completed").iter().map(|event| event["id"].clone()).collect()
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn results_are_in_call_order() {
     assert_eq!(completed_ids(&recorder).last(), Some(&json!("c1")), "{:?}", completed_ids(&recorder));
     assert_eq!(world.model.seen()[1].lines[2], "results: c1=late, c2=early, c3=then");
     let received: Vec<_> =
-        recorder.of_type("tool_result_received").iter().map(|event| event["id"].clone()).collect();
+        recorder.by_type("tool_result_received").iter().map(|event| event["id"].clone()).collect();
     assert_eq!(received, ["c1", "c2", "c3"]);
 }
 
@@ -99,7 +99,7 @@ async fn failing_tools_do_not_affect_the_others() {
     assert_eq!(world.model.seen()[1].lines[2], format!("results: {}", results.join(", ")));
     let timed_out =
         json!({"type": "tool_execution_timed_out", "id": "c2", "name": "stuck", "timeout_ms": 90_000});
-    assert_eq!(recorder.of_type("tool_execution_timed_out"), [timed_out]);
+    assert_eq!(recorder.by_type("tool_execution_timed_out"), [timed_out]);
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ impl ToolSource for Late {
             .collect()
     }
 
-    fn settle(&self) -> Vec<ToolConfigChange> {
+    fn apply_changes(&self) -> Vec<ToolConfigChange> {
         let is_added = self.0.fetch_add(1, Ordering::SeqCst) == 1;
         let change = ToolConfigChange {
             operation: ToolConfigOperation::Add,
@@ -184,7 +184,7 @@ async fn late_tools_are_announced_and_then_used() {
     assert_eq!(tools, [vec![], vec!["late".to_owned()], vec!["late".to_owned()]]);
     assert_eq!(seen[0].lines, ["user: go", "notice: [MCP_PENDING] Servers connecting: late"]);
     assert!(!seen[1].lines.iter().any(|line| line.contains("MCP_PENDING")), "{seen:?}");
-    let changes = recorder.of_type("tool_config_changed");
+    let changes = recorder.by_type("tool_config_changed");
     assert_eq!((changes.len(), &changes[0]["payload"]["target"]), (1, &json!("late")));
     let history = world.sessions().history(done.session_id, 0, None).await.unwrap();
     assert!(!serde_json::to_string(&history.messages).unwrap().contains("MCP_PENDING"));

@@ -71,7 +71,7 @@ impl World {
         let model = ScriptedModel::new(script);
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            sources: vec![Tools::new(tools)],
+            tool_sources: vec![Tools::new(tools)],
             clock,
             ..RuntimeOptions::default()
         };
@@ -95,7 +95,7 @@ impl World {
     ) -> Self {
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            sources: vec![Tools::new(tools)],
+            tool_sources: vec![Tools::new(tools)],
             config_access,
             ..RuntimeOptions::default()
         };
@@ -105,7 +105,7 @@ impl World {
 
     /// Wraps an existing runtime.
     #[cfg(feature = "mcp")]
-    pub(crate) fn of(runtime: Runtime, model: Arc<ScriptedModel>) -> Self {
+    pub(crate) fn from_runtime(runtime: Runtime, model: Arc<ScriptedModel>) -> Self {
         Self { runtime, model, scratch: Arc::new(Scratch::new()) }
     }
 
@@ -122,7 +122,7 @@ impl World {
         let model = ScriptedModel::new(script);
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            sources: vec![source],
+            tool_sources: vec![source],
             ..RuntimeOptions::default()
         };
         let runtime = Runtime::ephemeral(options).unwrap();
@@ -141,7 +141,7 @@ impl World {
         };
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            sources: vec![Tools::new(tools)],
+            tool_sources: vec![Tools::new(tools)],
             ..RuntimeOptions::default()
         };
         Self { runtime: Runtime::new(realm, options), model, scratch }
@@ -188,7 +188,7 @@ impl World {
     pub(crate) async fn hanging(&self) -> (SessionId, Running) {
         let id = self.session("one").await;
         let running = self.start(id, then("two"), RunControl::default());
-        self.model.asked_times(2).await;
+        self.model.wait_for_requests(2).await;
         (id, running)
     }
 

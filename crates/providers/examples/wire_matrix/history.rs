@@ -7,7 +7,8 @@ use meerkat_core::{
 use serde_json::{Value, json};
 
 use crate::words::{
-    AT, assistant, calls, clip, failed, gave, picture, results, says, showed, shows, thinks, user, words,
+    AT, assistant, calls, clip, failed, image_block, media_result, results, says, shows, text_result, thinks,
+    user, words,
 };
 
 pub(crate) fn parallel_calls() -> Vec<Message> {
@@ -16,37 +17,41 @@ pub(crate) fn parallel_calls() -> Vec<Message> {
         calls("a", "read_file", json!({ "path": "a" })),
         calls("b", "read_file", json!({ "path": "b" })),
     ];
-    vec![user("read a and b"), assistant(both), results(vec![gave("b", "bee"), gave("a", "ay")])]
+    vec![
+        user("read a and b"),
+        assistant(both),
+        results(vec![text_result("b", "bee"), text_result("a", "ay")]),
+    ]
 }
 
 pub(crate) fn failures() -> Vec<Message> {
     let blocks = ["a", "b", "c"].map(|id| calls(id, "read_file", json!({ "path": id }))).to_vec();
     let answers = vec![
-        failed(gave("a", "no such file")),
-        failed(showed("b", Vec::new())),
-        failed(showed("c", vec![picture("image/png"), words("broken")])),
+        failed(text_result("a", "no such file")),
+        failed(media_result("b", Vec::new())),
+        failed(media_result("c", vec![image_block("image/png"), words("broken")])),
     ];
     vec![user("read"), assistant(blocks), results(answers)]
 }
 
-pub(crate) fn pictures() -> Vec<Message> {
-    let known = ["image/png", "image/jpeg", "image/gif", "image/webp"].map(picture);
+pub(crate) fn images() -> Vec<Message> {
+    let known = ["image/png", "image/jpeg", "image/gif", "image/webp"].map(image_block);
     let elsewhere = MediaSource::Blob { blob_id: BlobId::from_digest(&[7; 32]) };
     let stored = ContentBlock::Image { media_type: "image/png".to_owned(), source: elsewhere };
     let unusual =
-        [words("what is this?"), picture("image/bmp"), picture("image/svg+xml"), stored, words(" ")];
+        [words("what is this?"), image_block("image/bmp"), image_block("image/svg+xml"), stored, words(" ")];
     vec![shows(unusual.into_iter().chain(known).collect()), assistant(vec![says("a dot")]), user("sure?")]
 }
 
-pub(crate) fn only_pictures() -> Vec<Message> {
-    vec![shows(vec![picture("image/png"), clip()])]
+pub(crate) fn only_images() -> Vec<Message> {
+    vec![shows(vec![image_block("image/png"), clip()])]
 }
 
-pub(crate) fn pictures_in_results() -> Vec<Message> {
+pub(crate) fn images_in_results() -> Vec<Message> {
     let blocks = ["a", "b"].map(|id| calls(id, "read_file", json!({ "path": id }))).to_vec();
     let answers = vec![
-        showed("a", vec![words("here"), picture("image/png")]),
-        showed("b", vec![picture("image/jpeg"), picture("image/bmp")]),
+        media_result("a", vec![words("here"), image_block("image/png")]),
+        media_result("b", vec![image_block("image/jpeg"), image_block("image/bmp")]),
     ];
     vec![user("look"), assistant(blocks), results(answers), assistant(vec![says("nice")]), user("more")]
 }
@@ -61,7 +66,7 @@ pub(crate) fn long() -> Vec<Message> {
             let mut blocks = vec![says(&format!("step {step}"))];
             blocks.extend(ids.iter().map(|id| calls(id, "read_file", json!({ "path": id }))));
             messages.push(assistant(blocks));
-            messages.push(results(ids.iter().map(|id| gave(id, "content")).collect()));
+            messages.push(results(ids.iter().map(|id| text_result(id, "content")).collect()));
         }
     }
     messages
@@ -72,7 +77,7 @@ pub(crate) fn interrupted() -> Vec<Message> {
     vec![
         user("read"),
         assistant(open()),
-        results(vec![gave("a", "ay")]),
+        results(vec![text_result("a", "ay")]),
         user("forget it"),
         assistant(vec![calls("c", "read_file", json!({}))]),
         assistant(vec![calls("d", "list_files", json!({}))]),
@@ -82,13 +87,13 @@ pub(crate) fn interrupted() -> Vec<Message> {
 
 pub(crate) fn orphans() -> Vec<Message> {
     vec![
-        results(vec![gave("z", "from nowhere")]),
+        results(vec![text_result("z", "from nowhere")]),
         user("hi"),
         assistant(vec![calls("a", "read_file", json!({}))]),
         user("wait"),
-        results(vec![gave("a", "too late")]),
+        results(vec![text_result("a", "too late")]),
         assistant(vec![says("well")]),
-        results(vec![gave("a", "again")]),
+        results(vec![text_result("a", "again")]),
         user("go"),
     ]
 }
@@ -101,7 +106,7 @@ pub(crate) fn blanks() -> Vec<Message> {
         assistant(vec![says("yes"), says("")]),
         shows(vec![words(""), words("then go")]),
         assistant(vec![calls("a", "list_files", json!({}))]),
-        results(vec![gave("a", "  ")]),
+        results(vec![text_result("a", "  ")]),
     ]
 }
 
@@ -111,7 +116,7 @@ pub(crate) fn unreadable() -> Vec<Message> {
         calls("b", "read_file", Value::Null),
         calls("c", "read_file", json!([1])),
     ];
-    let answers = ["a", "b", "c"].map(|id| failed(gave(id, "bad arguments"))).to_vec();
+    let answers = ["a", "b", "c"].map(|id| failed(text_result(id, "bad arguments"))).to_vec();
     vec![user("go"), assistant(blocks), results(answers)]
 }
 
@@ -121,7 +126,7 @@ pub(crate) fn odd_ids() -> Vec<Message> {
     let other = format!("{}y", &long[1..]);
     let step = |ids: &[&str], name: &str| {
         let blocks = ids.iter().map(|id| calls(id, name, json!({}))).collect();
-        let answers: Vec<ToolResult> = ids.iter().map(|id| gave(id, "ok")).collect();
+        let answers: Vec<ToolResult> = ids.iter().map(|id| text_result(id, "ok")).collect();
         [assistant(blocks), results(answers)]
     };
     let mut messages = vec![user("go")];
@@ -142,7 +147,7 @@ pub(crate) fn notices() -> Vec<Message> {
     };
     let system = Message::System { content: "be kind".to_owned(), created_at: AT };
     let call = assistant(vec![calls("a", "list_files", json!({}))]);
-    vec![system, user("hi"), call, results(vec![gave("a", "ok")]), notice.clone(), user("go"), notice]
+    vec![system, user("hi"), call, results(vec![text_result("a", "ok")]), notice.clone(), user("go"), notice]
 }
 
 /// Turns that do not alternate.
@@ -158,7 +163,7 @@ pub(crate) fn out_of_turn() -> Vec<Message> {
     ]
 }
 
-pub(crate) fn made_pictures() -> Vec<Message> {
+pub(crate) fn made_images() -> Vec<Message> {
     let media_type = "image/png".to_owned();
     let blob_ref = BlobRef { blob_id: BlobId::from_digest(&[7; 32]), media_type: media_type.clone() };
     let image = AssistantImage {
@@ -201,7 +206,7 @@ pub(crate) fn signatures() -> Vec<Message> {
         };
         let text = AssistantBlock::Text { text: "so".to_owned(), meta: Some(rest.clone()) };
         messages.push(assistant(vec![thinks("hm", Some(thought)), text, call]));
-        messages.push(results(vec![gave(&id, "ok")]));
+        messages.push(results(vec![text_result(&id, "ok")]));
     }
     messages
 }

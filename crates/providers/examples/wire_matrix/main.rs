@@ -45,7 +45,7 @@ async fn run(base_url: &str) -> Vec<String> {
     let mut failures = Vec::new();
     for case in single::cases() {
         let model = case.wire.model(&format!("{base_url}/{}", case.name), &http);
-        if let Err(failure) = model.ask(&case.request, &|_| {}).await {
+        if let Err(failure) = model.generate(&case.request, &|_| {}).await {
             failures.push(format!("{}: {failure}", case.name));
         }
     }

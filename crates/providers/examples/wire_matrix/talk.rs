@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{Answer, Message, ModelRequest};
+use meerkat_core::{Message, ModelRequest, ModelResponse};
 use meerkat_providers::Http;
 use serde_json::Value;
 
 use crate::wires::Wire;
-use crate::words::{AT, ask, gave, picture, results, showed, tools, user, words};
+use crate::words::{AT, ask, image_block, media_result, results, text_result, tools, user, words};
 
 /// The wires to switch between.
 const SIDES: [Wire; 5] =
@@ -90,15 +90,15 @@ async fn step(wire: Wire, base_url: &str, http: &Http, history: &mut Vec<Message
         provider_params: Some(Arc::new(merged(wire.thinking(), wire.search()))),
         ..ask(history.clone())
     };
-    let answer = wire.model(base_url, http).ask(&request, &|_| {}).await;
-    let Answer { blocks, stop_reason, .. } = answer.map_err(|failure| failure.to_string())?;
+    let answer = wire.model(base_url, http).generate(&request, &|_| {}).await;
+    let ModelResponse { blocks, stop_reason, .. } = answer.map_err(|failure| failure.to_string())?;
     let message = Message::Assistant { blocks, stop_reason, created_at: AT };
     let calls = message.tool_calls();
     history.push(message);
     if !calls.is_empty() {
-        let image = vec![words("an image"), picture("image/png")];
+        let image = vec![words("an image"), image_block("image/png")];
         let result = |(at, id): (usize, String)| {
-            if at == 0 { gave(&id, "some text") } else { showed(&id, image.clone()) }
+            if at == 0 { text_result(&id, "some text") } else { media_result(&id, image.clone()) }
         };
         history.push(results(calls.into_iter().map(|call| call.id).enumerate().map(result).collect()));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelProfile, Provider};
 use meerkat_providers::{
-    AnthropicOptions, Catalogue, Endpoint, GeminiOptions, Http, Secret, anthropic_with, chat, gemini_with,
+    AnthropicOptions, Catalog, Endpoint, GeminiOptions, Http, Secret, anthropic_with, chat, gemini_with,
     responses,
 };
 use serde_json::{Value, json};
@@ -79,14 +79,12 @@ impl Wire {
     }
 
     fn info(self) -> ModelInfo {
-        let catalogue = Catalogue::built_in();
+        let catalog = Catalog::built_in();
         match self {
-            Self::Anthropic2023 | Self::Anthropic2026 => {
-                catalogue.info("claude-opus-4-6", Provider::Anthropic)
-            }
-            Self::Responses | Self::Chat => catalogue.info("gpt-5.5", Provider::OpenAi),
-            Self::GeminiBeta => catalogue.info("gemini-3-flash-preview", Provider::Gemini),
-            Self::GeminiV1 => catalogue.info("gemini-2.5-flash", Provider::Gemini),
+            Self::Anthropic2023 | Self::Anthropic2026 => catalog.info("claude-opus-4-6", Provider::Anthropic),
+            Self::Responses | Self::Chat => catalog.info("gpt-5.5", Provider::OpenAi),
+            Self::GeminiBeta => catalog.info("gemini-3-flash-preview", Provider::Gemini),
+            Self::GeminiV1 => catalog.info("gemini-2.5-flash", Provider::Gemini),
             Self::OwnResponses | Self::OwnChat => {
                 let profile = ModelProfile {
                     supports_temperature: true,

@@ -46,12 +46,12 @@ pub(crate) fn results(results: Vec<ToolResult>) -> Message {
     Message::ToolResults { results, created_at: AT }
 }
 
-pub(crate) fn gave(id: &str, text: &str) -> ToolResult {
-    ToolOutput::text(text).answering(id)
+pub(crate) fn text_result(id: &str, text: &str) -> ToolResult {
+    ToolOutput::text(text).into_result(id)
 }
 
-pub(crate) fn showed(id: &str, blocks: Vec<ContentBlock>) -> ToolResult {
-    ToolOutput { content: blocks.into(), is_error: false, images: Vec::new() }.answering(id)
+pub(crate) fn media_result(id: &str, blocks: Vec<ContentBlock>) -> ToolResult {
+    ToolOutput { content: blocks.into(), is_error: false, images: Vec::new() }.into_result(id)
 }
 
 pub(crate) fn failed(result: ToolResult) -> ToolResult {
@@ -74,7 +74,7 @@ pub(crate) fn words(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
-pub(crate) fn picture(media_type: &str) -> ContentBlock {
+pub(crate) fn image_block(media_type: &str) -> ContentBlock {
     let source = MediaSource::Inline { data: PIXEL.to_owned() };
     ContentBlock::Image { media_type: media_type.to_owned(), source }
 }

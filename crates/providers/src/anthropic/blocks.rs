@@ -3,7 +3,7 @@
 use meerkat_core::{AssistantBlock, Delta, Provider};
 use serde_json::{Map, Value, json};
 
-use super::quick::Piece;
+use super::fast_path::Piece;
 use crate::history::{META_PROVIDER, tag};
 
 type Fields = Map<String, Value>;

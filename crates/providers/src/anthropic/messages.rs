@@ -8,19 +8,19 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{history, pictures};
+use crate::{history, image_types};
 
 /// Maximum length of a tool name.
 const MAX_NAME: usize = 128;
 
 /// Whether images are sent or replaced by a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pictures {
+enum Images {
     Sent,
     Named,
 }
 
-impl Pictures {
+impl Images {
     const fn sent_if(can_be: bool) -> Self {
         if can_be { Self::Sent } else { Self::Named }
     }
@@ -64,7 +64,7 @@ impl Turn {
 
 /// Converts a history into turns.
 pub(super) fn turns(messages: &[Arc<Message>], profile: ModelProfile) -> Vec<Turn> {
-    let history = history::normalise(messages, history::tag(Provider::Anthropic));
+    let history = history::normalize(messages, history::tag(Provider::Anthropic));
     let server = ServerCalls::from_history(&history);
     let mut ids = CallIds::default();
     let mut turns = Vec::new();
@@ -118,14 +118,14 @@ fn frame(turns: &mut Vec<Turn>) {
 }
 
 fn user(content: &Content, profile: ModelProfile) -> Vec<Value> {
-    content_blocks(content, Pictures::sent_if(profile.vision))
+    content_blocks(content, Images::sent_if(profile.vision))
 }
 
 fn answer(result: &ToolResult, profile: ModelProfile, ids: &CallIds) -> Option<Value> {
     let id = ids.current.get(&result.tool_use_id)?;
     // An error result may contain only text, and must not be empty.
-    let pictures = Pictures::sent_if(profile.image_tool_results && !result.is_error);
-    let mut content = content_blocks(&result.content, pictures);
+    let images = Images::sent_if(profile.image_tool_results && !result.is_error);
+    let mut content = content_blocks(&result.content, images);
     if content.is_empty() && result.is_error {
         content.push(text("the tool failed without saying why"));
     }
@@ -139,17 +139,17 @@ fn answer(result: &ToolResult, profile: ModelProfile, ids: &CallIds) -> Option<V
     Some(answer)
 }
 
-fn content_blocks(content: &Content, pictures: Pictures) -> Vec<Value> {
-    content.blocks().iter().filter_map(|block| content_block(block, pictures)).collect()
+fn content_blocks(content: &Content, images: Images) -> Vec<Value> {
+    content.blocks().iter().filter_map(|block| content_block(block, images)).collect()
 }
 
-fn content_block(block: &ContentBlock, pictures: Pictures) -> Option<Value> {
+fn content_block(block: &ContentBlock, images: Images) -> Option<Value> {
     match block {
         ContentBlock::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-            if pictures == Pictures::Sent =>
+            if images == Images::Sent =>
         {
-            let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
+            let Some(media_type) = image_types::readable(media_type, &image_types::COMMON) else {
                 return Some(text(&block.to_text()));
             };
             let source = json!({ "type": "base64", "media_type": media_type, "data": data });

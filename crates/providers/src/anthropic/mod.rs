@@ -5,8 +5,8 @@
 
 mod blocks;
 mod errors;
+mod fast_path;
 mod messages;
-mod quick;
 mod request;
 mod stream;
 #[cfg(test)]

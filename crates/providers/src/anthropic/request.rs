@@ -102,7 +102,7 @@ fn mark_user(turns: &mut [Turn]) {
 type LeftOut = Vec<(String, String)>;
 
 fn tools(request: &ModelRequest, search: Option<Value>) -> (Vec<Value>, LeftOut) {
-    let (tools, mut left_out) = schema::sanitise(&request.tools, Dialect::Anthropic);
+    let (tools, mut left_out) = schema::sanitize(&request.tools, Dialect::Anthropic);
     let mut search = search_tool(search);
     if let Some(name) = search.as_ref().and_then(|tool| tool.get("name")).and_then(Value::as_str)
         && tools.iter().any(|tool| tool.name == name)

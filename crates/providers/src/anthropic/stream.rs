@@ -1,11 +1,13 @@
 //! Decoder for the event stream of a response.
 
-use meerkat_core::{Answer, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage};
+use meerkat_core::{
+    DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus, StopReason, Usage,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::blocks::Part;
-use super::{errors, quick};
+use super::{errors, fast_path};
 use crate::sse::Event;
 use crate::wire::{Decode, error};
 
@@ -153,24 +155,28 @@ impl Decode for Decoder {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         if self.stage != Stage::Ended {
             let reason = "the stream ended before the answer did";
             return Err(error(Provider::Anthropic, ModelErrorKind::StreamCut, reason));
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
         let content_kind = ContentKind::from_blocks(&blocks);
-        let extent = if stop_reason.as_deref() == Some(PAUSED) { Extent::Paused } else { Extent::Whole };
+        let extent = if stop_reason.as_deref() == Some(PAUSED) {
+            ResponseStatus::Paused
+        } else {
+            ResponseStatus::Complete
+        };
         let stop_reason = map_stop_reason(stop_reason.as_deref(), content_kind, explanation)?;
         let blocks = blocks.into_iter().filter_map(|block| block.part.finish()).collect();
-        Ok(Answer { blocks, stop_reason, extent, usage })
+        Ok(ModelResponse { blocks, stop_reason, extent, usage })
     }
 }
 
 impl Decoder {
     /// Handles an event that extends an open block. Returns `None`, without any effect, for any other event.
     fn extend(&mut self, data: &str, deltas: DeltaSink<'_>) -> Option<()> {
-        let (index, piece) = quick::read(data)?;
+        let (index, piece) = fast_path::read(data)?;
         let block = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open)?;
         block.part.grow(&piece)?.into_iter().for_each(deltas);
         Some(())

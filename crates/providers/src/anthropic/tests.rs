@@ -9,8 +9,8 @@ mod replay;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelInfo,
-    ModelProfile, ModelRequest, Provider, StopReason, Timestamp, ToolDef, ToolResult,
+    AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelInfo, ModelProfile,
+    ModelRequest, ModelResponse, Provider, StopReason, Timestamp, ToolDef, ToolResult,
 };
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ fn words(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
-fn picture(media_type: &str) -> ContentBlock {
+fn image_block(media_type: &str) -> ContentBlock {
     let source = MediaSource::Inline { data: "iVBORw0=".to_owned() };
     ContentBlock::Image { media_type: media_type.to_owned(), source }
 }
@@ -171,7 +171,7 @@ fn stop(index: u64) -> Value {
 }
 
 /// The result of a response, and the concatenated text and reasoning deltas.
-type Read = (Result<Answer, ModelError>, String, String);
+type Read = (Result<ModelResponse, ModelError>, String, String);
 
 /// Decodes a stream that arrives in pieces.
 fn read(pieces: &[&[u8]]) -> Read {
@@ -181,7 +181,7 @@ fn read(pieces: &[&[u8]]) -> Read {
         match delta {
             Delta::Text(text) => seen.0.push_str(&text),
             Delta::Reasoning(text) => seen.1.push_str(&text),
-            Delta::ToolLeftOut { .. } => panic!("a decoder does not omit tools"),
+            Delta::ToolOmitted { .. } => panic!("a decoder does not omit tools"),
         }
     };
     let wire = wire();

@@ -22,25 +22,25 @@ pub use params::params_schema;
 pub use prices::PriceTable;
 pub use view::{BetaHeader, ModelEntry, ModelTier, ProfileEntry, ProviderGroup};
 
-static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
     // A test checks that the file can be parsed; an empty catalog is still valid.
     read(include_str!("models.json")).unwrap_or_default()
 });
 
-fn read(json: &str) -> Result<Catalogue, serde_json::Error> {
-    let mut catalogue: Catalogue = serde_json::from_str(json)?;
-    for group in &mut catalogue.providers {
+fn read(json: &str) -> Result<Catalog, serde_json::Error> {
+    let mut catalog: Catalog = serde_json::from_str(json)?;
+    for group in &mut catalog.providers {
         for entry in &mut group.models {
             entry.provider = group.provider;
         }
     }
-    Ok(catalogue)
+    Ok(catalog)
 }
 
 /// The catalog of known models.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Catalogue {
+pub struct Catalog {
     providers: Vec<Group>,
 }
 
@@ -49,13 +49,13 @@ pub struct Catalogue {
 struct Group {
     provider: Provider,
     default_model: String,
-    models: Vec<CatalogueEntry>,
+    models: Vec<CatalogEntry>,
 }
 
 /// One model of the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CatalogueEntry {
+pub struct CatalogEntry {
     /// Model id.
     pub id: String,
     /// Display name.
@@ -122,7 +122,7 @@ const fn unknown_provider() -> Provider {
     Provider::Other
 }
 
-impl Catalogue {
+impl Catalog {
     /// Returns the built-in catalog.
     #[must_use]
     pub fn built_in() -> &'static Self {
@@ -131,7 +131,7 @@ impl Catalogue {
 
     /// Finds a model by its id.
     #[must_use]
-    pub fn find(&self, id: &str) -> Option<&CatalogueEntry> {
+    pub fn find(&self, id: &str) -> Option<&CatalogEntry> {
         self.providers.iter().flat_map(|group| &group.models).find(|entry| entry.id == id)
     }
 
@@ -155,7 +155,7 @@ impl Catalogue {
 
     /// Returns the model to use when only the provider is known.
     #[must_use]
-    pub fn default_model(&self, provider: Provider) -> Option<&CatalogueEntry> {
+    pub fn default_model(&self, provider: Provider) -> Option<&CatalogEntry> {
         let group = self.providers.iter().find(|group| group.provider == provider)?;
         group.models.iter().find(|entry| entry.id == group.default_model)
     }
@@ -193,7 +193,7 @@ impl Catalogue {
     }
 }
 
-impl CatalogueEntry {
+impl CatalogEntry {
     /// Returns its provider.
     #[must_use]
     pub const fn provider(&self) -> Provider {
@@ -230,7 +230,7 @@ impl CatalogueEntry {
     /// Returns its public view.
     #[must_use]
     pub fn view(&self) -> ModelEntry {
-        ModelEntry::of(self)
+        ModelEntry::from_entry(self)
     }
 
     fn has(&self, flag: Flag) -> bool {

@@ -4,7 +4,7 @@ use meerkat_core::Provider;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{CatalogueEntry, ThinkingMode};
+use super::{CatalogEntry, ThinkingMode};
 
 /// A parameter; its schema depends on the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -26,7 +26,7 @@ pub(super) enum Param {
 
 /// Returns the JSON Schema of the `provider_params` a model accepts.
 #[must_use]
-pub fn params_schema(entry: &CatalogueEntry) -> Value {
+pub fn params_schema(entry: &CatalogEntry) -> Value {
     let properties: Map<String, Value> =
         entry.params.iter().map(|param| (param.name().to_owned(), param.schema(entry))).collect();
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
@@ -50,7 +50,7 @@ impl Param {
         }
     }
 
-    fn schema(self, entry: &CatalogueEntry) -> Value {
+    fn schema(self, entry: &CatalogEntry) -> Value {
         match self {
             Self::Thinking if entry.provider == Provider::Gemini => json!({
                 "type": "object",

@@ -40,14 +40,14 @@ mod tests {
     use meerkat_core::{Usage, Usd};
 
     use super::*;
-    use crate::Catalogue;
+    use crate::Catalog;
 
     #[test]
     fn every_price_belongs_to_a_known_model() {
         let table = PriceTable::built_in();
         assert_eq!(table.as_of.len(), "2026-01-01".len());
         assert!(!table.prices.is_empty());
-        assert!(table.prices.keys().all(|id| Catalogue::built_in().find(id).is_some()));
+        assert!(table.prices.keys().all(|id| Catalog::built_in().find(id).is_some()));
     }
 
     #[test]

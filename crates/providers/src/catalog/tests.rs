@@ -4,28 +4,28 @@ use serde_json::json;
 
 use super::*;
 
-fn entry(id: &str) -> &'static CatalogueEntry {
-    Catalogue::built_in().find(id).unwrap()
+fn entry(id: &str) -> &'static CatalogEntry {
+    Catalog::built_in().find(id).unwrap()
 }
 
-fn entries() -> impl Iterator<Item = &'static CatalogueEntry> {
-    Catalogue::built_in().providers.iter().flat_map(|group| &group.models)
+fn entries() -> impl Iterator<Item = &'static CatalogEntry> {
+    Catalog::built_in().providers.iter().flat_map(|group| &group.models)
 }
 
 #[test]
 fn catalog_file_is_valid_and_consistent() {
-    let catalogue = read(include_str!("models.json")).unwrap();
-    let providers: Vec<_> = catalogue.providers.iter().map(|group| group.provider).collect();
+    let catalog = read(include_str!("models.json")).unwrap();
+    let providers: Vec<_> = catalog.providers.iter().map(|group| group.provider).collect();
     assert_eq!(providers, [Provider::Anthropic, Provider::OpenAi, Provider::Gemini]);
     let mut ids = BTreeSet::new();
     for entry in entries() {
         assert!(ids.insert(&entry.id), "{} is listed twice", entry.id);
-        assert_eq!(Catalogue::provider_of_prefix(&entry.id), Some(entry.provider), "{}", entry.id);
+        assert_eq!(Catalog::provider_of_prefix(&entry.id), Some(entry.provider), "{}", entry.id);
         assert!(u64::from(entry.max_output_tokens) <= entry.context_window, "{}", entry.id);
         assert!(entry.call_timeout_secs > 0, "{}", entry.id);
         if let Some(target) = &entry.alias_of {
             let target = self::entry(target);
-            let renamed = CatalogueEntry {
+            let renamed = CatalogEntry {
                 id: entry.id.clone(),
                 display_name: entry.display_name.clone(),
                 alias_of: entry.alias_of.clone(),
@@ -34,8 +34,8 @@ fn catalog_file_is_valid_and_consistent() {
             assert_eq!(&renamed, entry);
         }
     }
-    for group in &catalogue.providers {
-        let default = catalogue.default_model(group.provider).unwrap();
+    for group in &catalog.providers {
+        let default = catalog.default_model(group.provider).unwrap();
         assert!(default.serves_runs() && default.alias_of.is_none(), "{}", default.id);
     }
 }
@@ -57,7 +57,7 @@ fn every_parameter_has_allowed_values() {
 
 #[test]
 fn groups_are_ordered_and_name_their_defaults() {
-    let groups = Catalogue::built_in().groups();
+    let groups = Catalog::built_in().groups();
     let names: Vec<_> = groups.iter().map(|group| group.default_model_id.as_str()).collect();
     assert_eq!(names, ["claude-opus-4-7", "gpt-5.5", "gemini-3-flash-preview"]);
     for group in groups {
@@ -141,14 +141,14 @@ fn provider_is_detected_by_name_prefix() {
         ("", None),
     ];
     for (id, provider) in cases {
-        assert_eq!(Catalogue::provider_of_prefix(id), provider, "{id}");
+        assert_eq!(Catalog::provider_of_prefix(id), provider, "{id}");
     }
 }
 
 #[test]
 fn unknown_model_resembles_the_default() {
-    let catalogue = Catalogue::built_in();
-    let info = catalogue.info("gpt-9", Provider::OpenAi);
+    let catalog = Catalog::built_in();
+    let info = catalog.info("gpt-9", Provider::OpenAi);
     let default = entry("gpt-5.5").info();
     let expected = ModelInfo {
         profile: default.profile,
@@ -156,11 +156,11 @@ fn unknown_model_resembles_the_default() {
         ..ModelInfo::new("gpt-9", Provider::OpenAi)
     };
     assert_eq!(info, expected);
-    assert_eq!(catalogue.info("gpt-5.4", Provider::OpenAi), entry("gpt-5.4").info());
-    let own = catalogue.info("gpt-5.4", Provider::SelfHosted);
+    assert_eq!(catalog.info("gpt-5.4", Provider::OpenAi), entry("gpt-5.4").info());
+    let own = catalog.info("gpt-5.4", Provider::SelfHosted);
     assert_eq!(
         (own.provider, own.context_window, own.profile.supports_temperature),
         (Provider::SelfHosted, None, true)
     );
-    assert_eq!(catalogue.info("offline", Provider::Other), ModelInfo::new("offline", Provider::Other));
+    assert_eq!(catalog.info("offline", Provider::Other), ModelInfo::new("offline", Provider::Other));
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Beta, CatalogueEntry, Flag, Group, params_schema};
+use super::{Beta, CatalogEntry, Flag, Group, params_schema};
 
 /// The models of one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -97,14 +97,14 @@ pub struct BetaHeader {
 
 impl Group {
     pub(super) fn view(&self) -> ProviderGroup {
-        let mut models: Vec<_> = self.models.iter().map(ModelEntry::of).collect();
+        let mut models: Vec<_> = self.models.iter().map(ModelEntry::from_entry).collect();
         models.sort_by(|a, b| a.id.cmp(&b.id));
         ProviderGroup { provider: self.provider, default_model_id: self.default_model.clone(), models }
     }
 }
 
 impl ModelEntry {
-    pub(super) fn of(entry: &CatalogueEntry) -> Self {
+    pub(super) fn from_entry(entry: &CatalogEntry) -> Self {
         let profile = ProfileEntry {
             params_schema: params_schema(entry),
             realtime: entry.has(Flag::Realtime),
@@ -146,7 +146,7 @@ impl ProfileEntry {
     }
 }
 
-impl CatalogueEntry {
+impl CatalogEntry {
     /// Returns the headers that enable the provider's beta features.
     #[must_use]
     pub fn beta_headers(&self) -> Vec<BetaHeader> {

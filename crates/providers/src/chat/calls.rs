@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use meerkat_core::AssistantBlock;
 use serde_json::{Map, Value};
 
-use super::quick;
-use super::spoken::SpokenCall;
-use crate::quick::Object;
+use super::fast_path;
+use super::text_calls::TextToolCall;
+use crate::fast_path::Object;
 
 /// Calls of one response.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Calls {
     }
 
     /// Adds a piece in the format that most servers use.
-    pub(super) fn grow(&mut self, call: &quick::Call<'_>) -> Result<(), String> {
+    pub(super) fn grow(&mut self, call: &fast_path::Call<'_>) -> Result<(), String> {
         let Object(function) = &call.function;
         let args = function.arguments.0.as_deref().map(RawArgs::Text);
         let (id, name) = (call.id.as_str(), function.name.as_str());
@@ -87,7 +87,7 @@ impl Calls {
     }
 
     /// Adds a call that was written as text.
-    pub(super) fn spoken(&mut self, call: SpokenCall) {
+    pub(super) fn add_text_call(&mut self, call: TextToolCall) {
         let args = Args::Complete(Value::Object(call.args));
         self.calls.push(Call { id: String::new(), name: call.name, args });
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::request::plain_name;
 use crate::history::{self, META_PROVIDER};
-use crate::pictures;
+use crate::image_types;
 
 /// Key in a reasoning block's `meta` for the field in which its server expects it back.
 const META_FIELD: &str = "field";
@@ -48,7 +48,7 @@ impl ReasoningField {
 
 /// Returns the messages of a request. Consecutive messages of one role are merged, as many chat templates require.
 pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
-    let history = history::normalise(&request.messages, history::tag(info.provider));
+    let history = history::normalize(&request.messages, history::tag(info.provider));
     let turn = history.iter().rposition(|message| matches!(message, Message::User { .. })).unwrap_or(0);
     let mut out = MessageBuilder::default();
     for (at, message) in history.iter().enumerate() {
@@ -136,11 +136,11 @@ impl MessageBuilder {
             }));
         }
         for result in results.iter().filter(|_| info.profile.image_tool_results) {
-            let pictures = result.content.blocks().iter().filter_map(picture);
-            let mut pictures = pictures.map(Part::Media).peekable();
-            if pictures.peek().is_some() {
+            let images = result.content.blocks().iter().filter_map(image_part);
+            let mut images = images.map(Part::Media).peekable();
+            if images.peek().is_some() {
                 self.user([Part::Text(format!("[images of tool call {}]", result.tool_use_id))]);
-                self.user(pictures);
+                self.user(images);
             }
         }
     }
@@ -247,7 +247,7 @@ fn user(parts: Vec<Part>) -> Option<Value> {
 fn parts(content: &Content, info: &ModelInfo) -> Vec<Part> {
     let part = |block: &ContentBlock| {
         let media = match block {
-            ContentBlock::Image { .. } if info.profile.vision => picture(block),
+            ContentBlock::Image { .. } if info.profile.vision => image_part(block),
             ContentBlock::Video { media_type, source, .. } if info.profile.inline_video => {
                 url(media_type, source).map(|url| json!({ "type": "video_url", "video_url": { "url": url } }))
             }
@@ -258,11 +258,11 @@ fn parts(content: &Content, info: &ModelInfo) -> Vec<Part> {
     content.blocks().iter().map(part).collect()
 }
 
-fn picture(block: &ContentBlock) -> Option<Value> {
+fn image_part(block: &ContentBlock) -> Option<Value> {
     let ContentBlock::Image { media_type, source } = block else {
         return None;
     };
-    let media_type = pictures::readable(media_type, &pictures::COMMON)?;
+    let media_type = image_types::readable(media_type, &image_types::COMMON)?;
     url(media_type, source).map(|url| json!({ "type": "image_url", "image_url": { "url": url } }))
 }
 

@@ -5,13 +5,13 @@
 
 mod calls;
 mod errors;
+mod fast_path;
 mod messages;
-mod quick;
 mod request;
-mod spoken;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod text_calls;
 mod think;
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Wire for Chat {
         let decoder = stream::Decoder::new(self.provider);
         // If calls are not possible, text that looks like a call is just text.
         let may_call = !request.tools.is_empty() && request.output_schema.is_none();
-        Box::new(if may_call { decoder } else { decoder.taking_text_as_text() })
+        Box::new(if may_call { decoder } else { decoder.without_text_calls() })
     }
 
     fn refusal(&self, status: u16, body: &Value) -> Refusal {

@@ -14,7 +14,7 @@ const RESERVED: [&str; 6] = ["model", "messages", "input", "contents", "tools", 
 
 /// Builds the body of a streaming request.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
-    let (tools, left_out) = schema::sanitise(&request.tools, Dialect::OpenAi);
+    let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(remote_model));
     body.insert("messages".to_owned(), messages::messages(info, request));

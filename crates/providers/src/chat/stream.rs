@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
+    StopReason, Usage,
 };
 use serde_json::Value;
 
 use super::calls::Calls;
 use super::messages::ReasoningField;
-use super::spoken::{CallsRead, Gate};
+use super::text_calls::{CallsRead, TextCallFilter};
 use super::think::{Piece, Splitter};
-use super::{errors, quick};
-use crate::quick::Object;
+use super::{errors, fast_path};
+use crate::fast_path::Object;
 use crate::shape::Shape;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
@@ -23,7 +24,7 @@ const DONE: &str = "[DONE]";
 pub(super) struct Decoder {
     provider: Provider,
     splitter: Splitter,
-    gate: Gate,
+    gate: TextCallFilter,
     text: String,
     reasoning: String,
     field: ReasoningField,
@@ -51,7 +52,7 @@ impl Decoder {
         Self {
             provider,
             splitter: Splitter::default(),
-            gate: Gate::default(),
+            gate: TextCallFilter::default(),
             text: String::new(),
             reasoning: String::new(),
             field: ReasoningField::Content,
@@ -64,8 +65,8 @@ impl Decoder {
     }
 
     /// Disables the search for calls in text.
-    pub(super) fn taking_text_as_text(mut self) -> Self {
-        self.gate = Gate::settled();
+    pub(super) fn without_text_calls(mut self) -> Self {
+        self.gate = TextCallFilter::passthrough();
         self
     }
 
@@ -128,7 +129,7 @@ impl Decoder {
     }
 
     /// Handles a chunk that only extends the response.
-    fn extend(&mut self, delta: &quick::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn extend(&mut self, delta: &fast_path::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
         self.reason(delta.reasoning_content.as_str(), delta.reasoning.as_str(), deltas);
         self.say(delta.content.as_str(), deltas);
         match &delta.tool_calls {
@@ -189,9 +190,9 @@ impl Decoder {
             self.take(piece, deltas);
         }
         let read = if self.calls.is_empty() { CallsRead::None } else { CallsRead::Some };
-        let (calls, text) = self.gate.settle(read);
+        let (calls, text) = self.gate.finish(read);
         for call in calls {
-            self.calls.spoken(call);
+            self.calls.add_text_call(call);
         }
         self.show(Cow::Owned(text), deltas);
     }
@@ -257,7 +258,7 @@ impl Decode for Decoder {
                 self.say(text, deltas);
                 return Ok(());
             }
-            if let Some(delta) = quick::read(data) {
+            if let Some(delta) = fast_path::read(data) {
                 if let Some(text) = delta.only_text() {
                     self.shape.learn(data, text, &["created"]);
                 }
@@ -274,7 +275,7 @@ impl Decode for Decoder {
         self.chunk(&chunk, deltas)
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         let reason = match &self.end {
             End::Open => {
                 let reason = "the stream ended before the answer did";
@@ -292,7 +293,7 @@ impl Decode for Decoder {
             blocks.push(AssistantBlock::Text { text: self.text, meta: None });
         }
         blocks.extend(self.calls.finish().map_err(|what| malformed(self.provider, &what))?);
-        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: self.usage })
+        Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage: self.usage })
     }
 }
 

@@ -12,8 +12,8 @@ mod streams;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelErrorKind,
-    ModelInfo, ModelRequest, Provider, StopReason, Timestamp, ToolDef, ToolResult,
+    AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelErrorKind,
+    ModelInfo, ModelRequest, ModelResponse, Provider, StopReason, Timestamp, ToolDef, ToolResult,
 };
 use serde_json::{Value, json};
 
@@ -109,12 +109,12 @@ fn stop(reason: &str) -> Value {
 }
 
 /// Creates a stream with a regular end.
-fn whole(chunks: &[Value], reason: &str) -> String {
+fn complete_stream(chunks: &[Value], reason: &str) -> String {
     sse(chunks) + &sse(&[stop(reason)]) + "data: [DONE]\n\n"
 }
 
 /// Result of a stream: the response, and the concatenated text and reasoning deltas.
-type Outcome = Result<(Answer, String, String), ModelError>;
+type Outcome = Result<(ModelResponse, String, String), ModelError>;
 
 fn replay(pieces: &[&[u8]]) -> Outcome {
     let wire = wire(Provider::SelfHosted);
@@ -123,7 +123,7 @@ fn replay(pieces: &[&[u8]]) -> Outcome {
     let sink = |delta| match delta {
         Delta::Text(text) => seen.lock().unwrap().0.push_str(&text),
         Delta::Reasoning(text) => seen.lock().unwrap().1.push_str(&text),
-        Delta::ToolLeftOut { .. } => unreachable!(),
+        Delta::ToolOmitted { .. } => unreachable!(),
     };
     pieces.iter().try_for_each(|piece| reader.feed(piece, &sink))?;
     let answer = reader.finish()?;
@@ -132,7 +132,7 @@ fn replay(pieces: &[&[u8]]) -> Outcome {
 }
 
 /// Decodes a stream at once and split at every byte, with the same result.
-fn read(stream: &str) -> (Answer, String, String) {
+fn read(stream: &str) -> (ModelResponse, String, String) {
     let expected = replay(&[stream.as_bytes()]).unwrap();
     for cut in 0..=stream.len() {
         let (head, tail) = stream.as_bytes().split_at(cut);

@@ -58,7 +58,7 @@ async fn ask_for(
     let deltas = Mutex::new(Vec::new());
     let sink = |delta| deltas.lock().unwrap().push(delta);
     let request = request();
-    let (answer, ()) = tokio::join!(model.ask(&request, &sink), serve);
+    let (answer, ()) = tokio::join!(model.generate(&request, &sink), serve);
     ((deltas.into_inner().unwrap(), answer.unwrap_err()), base_url)
 }
 

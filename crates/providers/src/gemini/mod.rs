@@ -4,9 +4,9 @@
 //! signatures that must be sent back with them, and have no ids on older servers.
 
 mod errors;
+mod fast_path;
 mod fields;
 mod params;
-mod quick;
 mod request;
 mod stream;
 
@@ -96,8 +96,8 @@ impl Wire for Gemini {
     }
 
     fn path(&self, info: &ModelInfo) -> String {
-        let folder = if info.id.contains('/') { "" } else { "models/" };
-        format!("/{}/{folder}{}:streamGenerateContent?alt=sse", self.version, info.id)
+        let dir = if info.id.contains('/') { "" } else { "models/" };
+        format!("/{}/{dir}{}:streamGenerateContent?alt=sse", self.version, info.id)
     }
 
     fn headers(&self, key: &str) -> Vec<(&'static str, String)> {

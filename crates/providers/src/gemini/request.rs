@@ -10,7 +10,7 @@ use super::params::Params;
 use super::{SERVER_PARTS, SIGNATURE};
 use crate::schema::{self, Dialect};
 use crate::wire::Body;
-use crate::{history, pictures};
+use crate::{history, image_types};
 
 /// Placeholder for the signature of a call that this model did not make; Gemini 3 rejects calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -23,7 +23,7 @@ const MAX_NAME: usize = 64;
 /// Builds the request body.
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let params = Params::new(request.provider_params.as_deref());
-    let (tools, left_out) = schema::sanitise(&request.tools, Dialect::Gemini);
+    let (tools, left_out) = schema::sanitize(&request.tools, Dialect::Gemini);
     let mut json = Map::new();
     if !request.system.trim().is_empty() {
         json.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
@@ -83,7 +83,7 @@ fn declaration(tool: &ToolDef) -> Value {
 
 fn contents(info: &ModelInfo, request: &ModelRequest) -> Value {
     let mut contents = Contents { info, turns: Vec::new(), calls: Vec::new() };
-    for message in history::normalise(&request.messages, history::tag(Provider::Gemini)) {
+    for message in history::normalize(&request.messages, history::tag(Provider::Gemini)) {
         contents.push(&message);
     }
     let mut turns = contents.turns;
@@ -201,25 +201,24 @@ impl Contents<'_> {
 
     /// Puts all responses first, then their images: Gemini counts the responses of a turn.
     fn result_parts(&self, results: &[ToolResult]) -> Vec<Value> {
-        let mut pictures = Vec::new();
-        let mut parts: Vec<_> =
-            results.iter().map(|result| self.result_part(result, &mut pictures)).collect();
-        parts.extend(pictures);
+        let mut images = Vec::new();
+        let mut parts: Vec<_> = results.iter().map(|result| self.result_part(result, &mut images)).collect();
+        parts.extend(images);
         parts
     }
 
-    fn result_part(&self, result: &ToolResult, pictures: &mut Vec<Value>) -> Value {
+    fn result_part(&self, result: &ToolResult, images: &mut Vec<Value>) -> Value {
         let mut lines = Vec::new();
-        let before = pictures.len();
+        let before = images.len();
         for block in result.content.blocks() {
             let is_supported =
                 matches!(block, ContentBlock::Image { .. }) && self.info.profile.image_tool_results;
             match is_supported.then(|| inline(block)).flatten() {
-                Some(picture) => pictures.push(picture),
+                Some(image) => images.push(image),
                 None => lines.push(block.to_text()),
             }
         }
-        if lines.is_empty() && pictures.len() > before {
+        if lines.is_empty() && images.len() > before {
             lines.push(result.content.to_text());
         }
         let key = if result.is_error { "error" } else { "result" };
@@ -268,7 +267,7 @@ fn text(text: &str) -> Option<Value> {
 fn inline(block: &ContentBlock) -> Option<Value> {
     let (media_type, data) = match block {
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } } => {
-            (pictures::readable(media_type, &IMAGE_TYPES)?, data)
+            (image_types::readable(media_type, &IMAGE_TYPES)?, data)
         }
         ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. } => {
             (media_type.as_str(), data)

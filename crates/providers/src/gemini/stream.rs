@@ -3,13 +3,14 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
+    StopReason, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::fields::{count, flag, list, malformed, object, text};
-use super::{SERVER_PARTS, SIGNATURE, errors, quick};
+use super::{SERVER_PARTS, SIGNATURE, errors, fast_path};
 use crate::history::{META_PROVIDER, tag};
 use crate::shape::Shape;
 use crate::sse::Event;
@@ -39,7 +40,7 @@ pub(super) struct Decoder {
     usage: Counts,
     /// Shape of the last plain chunk, and whether its text was a thought.
     shape: Shape,
-    voice: Voice,
+    voice: TextKind,
 }
 
 /// Reason the model stopped.
@@ -77,7 +78,7 @@ impl Decode for Decoder {
             self.say(text, None, self.voice, deltas);
             return Ok(());
         }
-        if let Some(piece) = quick::read(event.data) {
+        if let Some(piece) = fast_path::read(event.data) {
             self.extend(event.data, &piece, deltas);
             return Ok(());
         }
@@ -89,14 +90,14 @@ impl Decode for Decoder {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         (*self).answer()
     }
 }
 
 impl Decoder {
     /// Handles a chunk that only extends the response.
-    fn extend(&mut self, data: &str, piece: &quick::Piece<'_>, deltas: DeltaSink<'_>) {
+    fn extend(&mut self, data: &str, piece: &fast_path::Piece<'_>, deltas: DeltaSink<'_>) {
         let id = piece.response_id.as_str();
         if self.response_id.is_none() && !id.is_empty() {
             self.response_id = Some(id.to_owned());
@@ -105,7 +106,7 @@ impl Decoder {
             self.usage.update(usage);
         }
         let signature = Some(piece.signature.as_str()).filter(|signature| !signature.is_empty());
-        let voice = if piece.is_thought { Voice::Reasoning } else { Voice::Text };
+        let voice = if piece.is_thought { TextKind::Reasoning } else { TextKind::Text };
         self.say(piece.text.as_str(), signature, voice, deltas);
         if let Some(text) = piece.text.borrowed().filter(|_| signature.is_none()) {
             let counts = self.shape.learn(data, text, &COUNTS);
@@ -179,15 +180,15 @@ impl Decoder {
             return Ok(());
         };
         if flag(part, "thought")? {
-            self.say(piece, signature, Voice::Reasoning, deltas);
+            self.say(piece, signature, TextKind::Reasoning, deltas);
         } else {
-            self.say(piece, signature, Voice::Text, deltas);
+            self.say(piece, signature, TextKind::Text, deltas);
         }
         Ok(())
     }
 
     /// Adds text to the current block of its kind; a signature ends the block.
-    fn say(&mut self, piece: &str, signature: Option<&str>, voice: Voice, deltas: DeltaSink<'_>) {
+    fn say(&mut self, piece: &str, signature: Option<&str>, voice: TextKind, deltas: DeltaSink<'_>) {
         if !piece.is_empty() {
             deltas(voice.delta(piece.to_owned()));
         }
@@ -230,7 +231,7 @@ impl Decoder {
         }
     }
 
-    fn answer(mut self) -> Result<Answer, ModelError> {
+    fn answer(mut self) -> Result<ModelResponse, ModelError> {
         let stop_reason = self.stop_reason()?;
         if !self.grounding.is_empty() {
             self.blocks.push(AssistantBlock::ServerToolContent {
@@ -240,7 +241,12 @@ impl Decoder {
                 meta: None,
             });
         }
-        Ok(Answer { blocks: self.blocks, stop_reason, extent: Extent::Whole, usage: self.usage.total() })
+        Ok(ModelResponse {
+            blocks: self.blocks,
+            stop_reason,
+            extent: ResponseStatus::Complete,
+            usage: self.usage.total(),
+        })
     }
 
     fn stop_reason(&self) -> Result<StopReason, ModelError> {
@@ -287,13 +293,13 @@ pub(crate) fn is_filtered(reason: &str) -> bool {
 
 /// Kind of a text: an answer or a thought.
 #[derive(Clone, Copy, Default)]
-enum Voice {
+enum TextKind {
     #[default]
     Text,
     Reasoning,
 }
 
-impl Voice {
+impl TextKind {
     fn delta(self, text: String) -> Delta {
         match self {
             Self::Text => Delta::Text(text),

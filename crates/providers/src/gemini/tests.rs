@@ -9,8 +9,8 @@ mod stream;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, Delta, Message, ModelError, ModelInfo, ModelProfile, ModelRequest,
-    Provider, StopReason, Timestamp, ToolDef, ToolResult,
+    AssistantBlock, Content, Delta, Message, ModelError, ModelInfo, ModelProfile, ModelRequest,
+    ModelResponse, Provider, StopReason, Timestamp, ToolDef, ToolResult,
 };
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn sse(chunks: &[Value]) -> String {
 }
 
 /// Decodes a stream that arrives in pieces.
-fn read(pieces: &[&[u8]]) -> (Result<Answer, ModelError>, Vec<Delta>) {
+fn read(pieces: &[&[u8]]) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
     let deltas = Mutex::new(Vec::new());
     let sink = |delta| deltas.lock().unwrap().push(delta);
     let wire = wire();

@@ -6,12 +6,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_core::{
-    ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind, Picture,
+    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
     Provider,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Drawn, Format, Painter, without};
+use super::{Format, HttpImageModel, ImagePayload, RequestBody, without};
 use crate::endpoint::Endpoint;
 use crate::gemini::{is_filtered, refusal, retry_after, split_version};
 use crate::http::Http;
@@ -31,7 +31,7 @@ pub fn gemini_images(
 ) -> Arc<dyn ImageModel> {
     let (base_url, own) = split_version(&endpoint.base_url);
     let format = GenerateContent { version: version.unwrap_or(own) };
-    Painter::shared(format, model, Endpoint { base_url, key: endpoint.key }, http)
+    HttpImageModel::shared(format, model, Endpoint { base_url, key: endpoint.key }, http)
 }
 
 struct GenerateContent {
@@ -51,7 +51,7 @@ impl Format for GenerateContent {
         ("x-goog-api-key", key.to_owned())
     }
 
-    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
         let mut warnings = Vec::new();
         if request.quality != ImageQuality::Auto {
             warnings.push(format!(
@@ -69,10 +69,10 @@ impl Format for GenerateContent {
         let mut parts: Vec<_> = request.sources.iter().chain(&request.references).map(part).collect();
         parts.push(json!({ "text": request.prompt }));
         let json = json!({ "contents": [{ "role": "user", "parts": parts }], "generationConfig": config });
-        Ok(Asked { json, warnings })
+        Ok(RequestBody { json, warnings })
     }
 
-    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
         if let Some(reason) = answer["promptFeedback"]["blockReason"].as_str() {
             return Err(failure(
                 ModelErrorKind::ContentFilter,
@@ -81,18 +81,19 @@ impl Format for GenerateContent {
         }
         let candidates = answer["candidates"].as_array();
         let candidates = candidates.ok_or_else(|| malformed("`candidates` is not a list"))?;
-        let Some(first) = candidates.first() else { return Ok(Drawn::default()) };
-        let mut drawn = Drawn { metadata: without(answer, &["candidates"]), ..Drawn::default() };
+        let Some(first) = candidates.first() else { return Ok(ImagePayload::default()) };
+        let mut drawn =
+            ImagePayload { metadata: without(answer, &["candidates"]), ..ImagePayload::default() };
         let mut texts = Vec::new();
         // Images created during thinking are not part of the answer.
         let parts = first["content"]["parts"].as_array().into_iter().flatten();
         for part in parts.filter(|part| part["thought"] != true) {
-            drawn.pictures.extend(part["inlineData"]["data"].as_str().map(str::to_owned));
+            drawn.images.extend(part["inlineData"]["data"].as_str().map(str::to_owned));
             texts.extend(part["text"].as_str());
         }
         drawn.text = (!texts.is_empty()).then(|| texts.concat());
         let reason = first["finishReason"].as_str().unwrap_or_default();
-        if drawn.pictures.is_empty() && is_filtered(reason) {
+        if drawn.images.is_empty() && is_filtered(reason) {
             let message = first["finishMessage"].as_str().unwrap_or("the provider gave no reason");
             return Err(failure(ModelErrorKind::ContentFilter, &format!("{reason}: {message}")));
         }
@@ -104,9 +105,9 @@ impl Format for GenerateContent {
     }
 }
 
-fn part(picture: &Picture) -> Value {
-    let data = STANDARD.encode(&picture.data);
-    json!({ "inlineData": { "mimeType": picture.media_type, "data": data } })
+fn part(image: &Image) -> Value {
+    let data = STANDARD.encode(&image.data);
+    json!({ "inlineData": { "mimeType": image.media_type, "data": data } })
 }
 
 /// Returns the image size in Gemini's terms: an aspect ratio and one of three sizes.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_core::{
-    BoxFuture, ImageAnswer, ImageModel, ImageRequest, ModelError, ModelErrorKind, Picture, Provider,
+    BoxFuture, Image, ImageModel, ImageRequest, ImageResponse, ModelError, ModelErrorKind, Provider,
 };
 use serde_json::{Value, json};
 
@@ -47,10 +47,10 @@ trait Format: Send + Sync + 'static {
     fn key_header(&self, key: &str) -> (&'static str, String);
 
     /// Builds the body of a request, or returns why the request cannot be served.
-    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String>;
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String>;
 
     /// Extracts the images from a response.
-    fn read(&self, answer: &Value) -> Result<Drawn, ModelError>;
+    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError>;
 
     /// Parses an error received instead of a response.
     fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>);
@@ -58,7 +58,7 @@ trait Format: Send + Sync + 'static {
 
 /// The body of a request.
 #[derive(Debug, Clone, PartialEq)]
-struct Asked {
+struct RequestBody {
     json: Value,
     /// Options that were ignored or adjusted.
     warnings: Vec<String>,
@@ -66,23 +66,23 @@ struct Asked {
 
 /// Content of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Drawn {
+struct ImagePayload {
     /// The images in base64.
-    pictures: Vec<String>,
+    images: Vec<String>,
     text: Option<String>,
     revised_prompt: Option<String>,
     metadata: Value,
 }
 
 /// An image model behind a format.
-struct Painter<F> {
+struct HttpImageModel<F> {
     format: F,
     model: String,
     endpoint: Endpoint,
     http: Http,
 }
 
-impl<F: Format> Painter<F> {
+impl<F: Format> HttpImageModel<F> {
     fn shared(format: F, model: String, endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
         Arc::new(Self { format, model, endpoint, http })
     }
@@ -111,8 +111,8 @@ impl<F: Format> Painter<F> {
         })
     }
 
-    fn pictures(&self, drawn: &Drawn) -> Result<Vec<Picture>, ModelError> {
-        if drawn.pictures.is_empty() {
+    fn images(&self, drawn: &ImagePayload) -> Result<Vec<Image>, ModelError> {
+        if drawn.images.is_empty() {
             let quote: String = drawn.text.iter().flat_map(|text| text.chars()).take(MAX_QUOTE).collect();
             let quote = if quote.is_empty() { quote } else { format!("; the model said: {quote}") };
             return Err(self.error(ModelErrorKind::Incomplete, format!("the response has no image{quote}")));
@@ -121,15 +121,15 @@ impl<F: Format> Painter<F> {
             let bytes = STANDARD
                 .decode(data)
                 .map_err(|_| self.error(ModelErrorKind::Malformed, "the image is not base64"))?;
-            Picture::read(bytes).ok_or_else(|| {
+            Image::read(bytes).ok_or_else(|| {
                 self.error(ModelErrorKind::Malformed, "the image is not PNG, JPEG, GIF, or WebP")
             })
         };
-        drawn.pictures.iter().map(read).collect()
+        drawn.images.iter().map(read).collect()
     }
 }
 
-impl<F: Format> ImageModel for Painter<F> {
+impl<F: Format> ImageModel for HttpImageModel<F> {
     fn id(&self) -> &str {
         &self.model
     }
@@ -138,13 +138,13 @@ impl<F: Format> ImageModel for Painter<F> {
         self.format.provider()
     }
 
-    fn draw<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageAnswer, ModelError>> {
+    fn generate<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageResponse, ModelError>> {
         Box::pin(async move {
             let body = self.format.body(&self.model, request);
             let body = body.map_err(|reason| self.error(ModelErrorKind::BadRequest, reason))?;
             let drawn = self.format.read(&self.ask(&body.json).await?)?;
-            Ok(ImageAnswer {
-                pictures: self.pictures(&drawn)?,
+            Ok(ImageResponse {
+                images: self.images(&drawn)?,
                 text: drawn.text,
                 revised_prompt: drawn.revised_prompt,
                 metadata: drawn.metadata,
@@ -156,8 +156,8 @@ impl<F: Format> ImageModel for Painter<F> {
 
 /// Formats an image as a data URL.
 #[cfg(feature = "responses")]
-fn data_url(picture: &Picture) -> String {
-    format!("data:{};base64,{}", picture.media_type, STANDARD.encode(&picture.data))
+fn data_url(image: &Image) -> String {
+    format!("data:{};base64,{}", image.media_type, STANDARD.encode(&image.data))
 }
 
 /// Returns the fields of a response without its images.

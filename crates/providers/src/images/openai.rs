@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{
-    ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind, Picture,
+    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
     Provider,
 };
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Drawn, Format, Painter, data_url, without};
+use super::{Format, HttpImageModel, ImagePayload, RequestBody, data_url, without};
 use crate::endpoint::Endpoint;
 use crate::http::Http;
 use crate::responses::{refusal, refused_in_answer, without_version};
@@ -26,9 +26,9 @@ const RESERVED: [&str; 8] = ["model", "prompt", "n", "type", "stream", "input", 
 pub fn openai_images(model: String, mut endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
     endpoint.base_url = without_version(&endpoint.base_url).to_owned();
     if model.starts_with("gpt-image-2") {
-        Painter::shared(ImageTool, model, endpoint, http)
+        HttpImageModel::shared(ImageTool, model, endpoint, http)
     } else {
-        Painter::shared(ImagesApi, model, endpoint, http)
+        HttpImageModel::shared(ImagesApi, model, endpoint, http)
     }
 }
 
@@ -55,16 +55,17 @@ impl Format for ImageTool {
         bearer(key)
     }
 
-    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
         let mut tool = options(request);
         tool.insert("type".to_owned(), json!("image_generation"));
         tool.insert("model".to_owned(), json!(model));
         let action = if request.sources.is_empty() { "generate" } else { "edit" };
         tool.entry("action").or_insert_with(|| json!(action));
-        let picture = |picture: &Picture| json!({ "type": "input_image", "detail": "auto", "image_url": data_url(picture) });
-        let pictures = request.sources.iter().chain(&request.references).map(picture);
+        let image =
+            |image: &Image| json!({ "type": "input_image", "detail": "auto", "image_url": data_url(image) });
+        let images = request.sources.iter().chain(&request.references).map(image);
         let mut content = vec![json!({ "type": "input_text", "text": request.prompt })];
-        content.extend(pictures);
+        content.extend(images);
         let json = json!({
             "model": CALLER,
             "input": [{ "type": "message", "role": "user", "content": content }],
@@ -72,19 +73,19 @@ impl Format for ImageTool {
             "tool_choice": { "type": "image_generation" },
             "store": false,
         });
-        Ok(Asked { json, warnings: Vec::new() })
+        Ok(RequestBody { json, warnings: Vec::new() })
     }
 
-    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
         if answer["status"] == "failed" || answer.get("error").is_some_and(|error| !error.is_null()) {
             return Err(refused_in_answer(Provider::OpenAi, answer));
         }
         let items = answer["output"].as_array().ok_or_else(|| malformed("`output` is not a list"))?;
-        let mut drawn = Drawn::default();
+        let mut drawn = ImagePayload::default();
         for item in items {
             match item["type"].as_str() {
                 Some("image_generation_call") => {
-                    drawn.pictures.extend(item["result"].as_str().map(str::to_owned));
+                    drawn.images.extend(item["result"].as_str().map(str::to_owned));
                     drawn.revised_prompt = text(&item["revised_prompt"]).or(drawn.revised_prompt);
                     drawn.metadata = without(item, &["result", "revised_prompt", "type"]);
                 }
@@ -92,7 +93,7 @@ impl Format for ImageTool {
                 _ => {}
             }
         }
-        if drawn.pictures.is_empty() && answer["incomplete_details"]["reason"] == "content_filter" {
+        if drawn.images.is_empty() && answer["incomplete_details"]["reason"] == "content_filter" {
             return Err(error(
                 Provider::OpenAi,
                 ModelErrorKind::ContentFilter,
@@ -120,7 +121,7 @@ impl Format for ImagesApi {
         bearer(key)
     }
 
-    fn body(&self, model: &str, request: &ImageRequest) -> Result<Asked, String> {
+    fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
         if !request.sources.is_empty() || !request.references.is_empty() {
             return Err(format!("`{model}` does not accept images; use `gpt-image-2` to edit one"));
         }
@@ -132,16 +133,16 @@ impl Format for ImagesApi {
         body.insert("model".to_owned(), json!(model));
         body.insert("prompt".to_owned(), json!(request.prompt));
         body.insert("n".to_owned(), json!(1));
-        Ok(Asked { json: Value::Object(body), warnings })
+        Ok(RequestBody { json: Value::Object(body), warnings })
     }
 
-    fn read(&self, answer: &Value) -> Result<Drawn, ModelError> {
+    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
         let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is not a list"))?;
         if data.iter().any(|item| item["url"].is_string() && !item["b64_json"].is_string()) {
             return Err(malformed("received a URL instead of an image"));
         }
-        Ok(Drawn {
-            pictures: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),
+        Ok(ImagePayload {
+            images: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),
             text: None,
             revised_prompt: data.iter().find_map(|item| text(&item["revised_prompt"])),
             metadata: without(answer, &["data"]),

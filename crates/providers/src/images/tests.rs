@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_core::{
-    ImageAnswer, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
-    Picture,
+    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageResponse, ImageSize, ModelError,
+    ModelErrorKind,
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,8 +22,8 @@ fn encoded() -> String {
     STANDARD.encode(PNG)
 }
 
-fn picture() -> Picture {
-    Picture::read(PNG.to_vec()).unwrap()
+fn image() -> Image {
+    Image::read(PNG.to_vec()).unwrap()
 }
 
 fn openai(model: &str) -> impl Fn(Endpoint) -> Arc<dyn ImageModel> {
@@ -44,7 +44,7 @@ async fn draw(
     make: impl Fn(Endpoint) -> Arc<dyn ImageModel>,
     request: &ImageRequest,
     (status, answer): (&str, String),
-) -> (Seen, Result<ImageAnswer, ModelError>) {
+) -> (Seen, Result<ImageResponse, ModelError>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}", listener.local_addr().unwrap());
     let model = make(Endpoint { base_url, key: Secret::new("user-key") });
@@ -64,7 +64,7 @@ async fn draw(
         let key = head.lines().find(|line| line.contains("user-key")).unwrap_or_default();
         (head.lines().next().unwrap_or_default().to_owned(), key.to_owned(), body)
     };
-    let (drawn, seen) = tokio::join!(model.draw(request), serve);
+    let (drawn, seen) = tokio::join!(model.generate(request), serve);
     (seen, drawn)
 }
 
@@ -98,7 +98,7 @@ async fn newest_openai_model_uses_the_image_tool() {
     });
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Here."}]});
     let answer = ok(&json!({"status": "completed", "error": null, "output": [call, message]}));
-    let request = ImageRequest { sources: vec![picture()], ..full_request() };
+    let request = ImageRequest { sources: vec![image()], ..full_request() };
     let ((line, key, body), drawn) = draw(openai("gpt-image-2"), &request, answer).await;
     assert_eq!(
         (line.as_str(), key.as_str()),
@@ -118,8 +118,8 @@ async fn newest_openai_model_uses_the_image_tool() {
         "store": false,
     });
     assert_eq!(body, expected);
-    let expected = ImageAnswer {
-        pictures: vec![picture()],
+    let expected = ImageResponse {
+        images: vec![image()],
         text: Some("Here.".to_owned()),
         revised_prompt: Some("a meerkat on a mound".to_owned()),
         metadata: json!({"id": "ig_1", "status": "completed", "size": "1536x1024"}),
@@ -138,11 +138,11 @@ async fn older_openai_models_use_the_images_api() {
         "model": "gpt-image-1", "prompt": "a meerkat", "n": 1,
     });
     assert_eq!(body, expected);
-    let expected = ImageAnswer {
-        pictures: vec![picture()],
+    let expected = ImageResponse {
+        images: vec![image()],
         revised_prompt: Some("so".to_owned()),
         metadata: json!({"created": 1}),
-        ..ImageAnswer::default()
+        ..ImageResponse::default()
     };
     assert_eq!(drawn, Ok(expected.clone()));
 
@@ -153,7 +153,7 @@ async fn older_openai_models_use_the_images_api() {
     });
     assert_eq!(body, sent);
     let warnings = vec!["`dall-e-3` supports only PNG".to_owned()];
-    assert_eq!(drawn, Ok(ImageAnswer { warnings, ..expected }));
+    assert_eq!(drawn, Ok(ImageResponse { warnings, ..expected }));
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn gemini_returns_images_along_with_text() {
     let answer = ok(&json!({"candidates": [candidate], "modelVersion": "g"}));
     let params = Map::from_iter([("image_size".to_owned(), json!("2K")), ("top_k".to_owned(), json!(3))]);
     let size = ImageSize::Pixels { width: 1000, height: 600 };
-    let request = ImageRequest { references: vec![picture()], size, params, ..plain_request() };
+    let request = ImageRequest { references: vec![image()], size, params, ..plain_request() };
     let ((line, key, body), drawn) = draw(gemini("gemini-2.5-flash-image"), &request, answer).await;
     assert_eq!(line, "POST /v1beta/models/gemini-2.5-flash-image:generateContent HTTP/1.1");
     assert_eq!(key, "x-goog-api-key: user-key");
@@ -183,8 +183,8 @@ async fn gemini_returns_images_along_with_text() {
     assert_eq!(body, expected);
     let warnings =
         ["1000x600 is generated as 16:9", "`provider_params.top_k` is not supported for Gemini images"];
-    let expected = ImageAnswer {
-        pictures: vec![picture()],
+    let expected = ImageResponse {
+        images: vec![image()],
         text: Some("Here.".to_owned()),
         revised_prompt: None,
         metadata: json!({"modelVersion": "g"}),
@@ -297,14 +297,14 @@ async fn image_larger_than_a_stream_event_is_read() {
     large.resize(12 * 1024 * 1024, 0);
     let answer = ok(&json!({"data": [{"b64_json": STANDARD.encode(&large)}]}));
     let (_, drawn) = draw(openai("gpt-image-1"), &plain_request(), answer).await;
-    assert_eq!(drawn.unwrap().pictures[0].data.len(), large.len());
+    assert_eq!(drawn.unwrap().images[0].data.len(), large.len());
 }
 
 #[tokio::test]
 async fn model_without_image_input_is_not_called() {
     let endpoint = Endpoint { base_url: "http://127.0.0.1:1".to_owned(), key: Secret::new("k") };
-    let request = ImageRequest { sources: vec![picture()], ..plain_request() };
-    let error = openai("dall-e-3")(endpoint).draw(&request).await.unwrap_err();
+    let request = ImageRequest { sources: vec![image()], ..plain_request() };
+    let error = openai("dall-e-3")(endpoint).generate(&request).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::BadRequest);
     assert_eq!(error.message, "`dall-e-3` does not accept images; use `gpt-image-2` to edit one");
 }

@@ -127,8 +127,8 @@ impl<'a> Generator<'a> {
         match name {
             "null" => Some(Value::Null),
             "boolean" => Some(Value::Bool(false)),
-            "integer" => number::integer(&Bounds::of(schema)),
-            "number" => number::number(&Bounds::of(schema)),
+            "integer" => number::integer(&Bounds::from_schema(schema)),
+            "number" => number::number(&Bounds::from_schema(schema)),
             "string" => string(schema),
             "array" => self.list(schema),
             "object" => self.object(schema),

@@ -5,8 +5,8 @@
 //! exception that must be requested explicitly: `fail KIND N` counts its attempts.
 
 mod command;
+mod failures;
 mod instance;
-mod memory;
 mod number;
 mod output;
 mod reply;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{
-    Answer, BoxFuture, Content, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelInfo,
-    ModelRequest, Provider,
+    BoxFuture, Content, DeltaSink, Message, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
+    ModelResponse, Provider,
 };
 
 use command::{Command, Script};
-use memory::Memory;
+use failures::FailureCounter;
 use output::Output;
 
 /// Formats the parsed commands of a prompt.
@@ -38,7 +38,7 @@ pub const OFFLINE_MODEL_ID: &str = "offline";
 #[derive(Debug)]
 pub struct OfflineModel {
     info: ModelInfo,
-    failures: Memory,
+    failures: FailureCounter,
 }
 
 impl OfflineModel {
@@ -50,11 +50,15 @@ impl OfflineModel {
                 context_window: Some(128_000),
                 ..ModelInfo::new(OFFLINE_MODEL_ID, Provider::Other)
             },
-            failures: Memory::default(),
+            failures: FailureCounter::default(),
         }
     }
 
-    async fn answer(&self, request: &ModelRequest, deltas: DeltaSink<'_>) -> Result<Answer, ModelError> {
+    async fn answer(
+        &self,
+        request: &ModelRequest,
+        deltas: DeltaSink<'_>,
+    ) -> Result<ModelResponse, ModelError> {
         let mut output = Output::new(deltas);
         if let Some(schema) = &request.output_schema {
             let forced = forced_json(request);
@@ -104,7 +108,7 @@ impl OfflineModel {
                 Command::Wait(time) if time == Duration::ZERO => {}
                 Command::Wait(time) => tokio::time::sleep(time).await,
                 Command::Fail { kind, times } => {
-                    let key = *key.get_or_insert_with(|| Memory::key(&request.messages));
+                    let key = *key.get_or_insert_with(|| FailureCounter::key(&request.messages));
                     planned = times.map_or(u32::MAX, |times| times.saturating_add(planned));
                     if self.failures.count(key) < planned {
                         self.failures.add(key);
@@ -131,11 +135,11 @@ impl Model for OfflineModel {
         &self.info
     }
 
-    fn ask<'a>(
+    fn generate<'a>(
         &'a self,
         request: &'a ModelRequest,
         deltas: DeltaSink<'a>,
-    ) -> BoxFuture<'a, Result<Answer, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(self.answer(request, deltas))
     }
 }

@@ -18,7 +18,7 @@ struct Bound<'a> {
 
 impl<'a> Bounds<'a> {
     /// Reads the bounds of a schema.
-    pub(super) fn of(schema: &'a Map<String, Value>) -> Self {
+    pub(super) fn from_schema(schema: &'a Map<String, Value>) -> Self {
         Self {
             minimum: bound(schema, "minimum", "exclusiveMinimum", |a, b| a > b),
             maximum: bound(schema, "maximum", "exclusiveMaximum", |a, b| a < b),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use meerkat_core::{
-    Answer, AssistantBlock, Delta, DeltaSink, Extent, Message, ModelRequest, StopReason, Usage,
-    estimate_tokens,
+    AssistantBlock, Delta, DeltaSink, Message, ModelRequest, ModelResponse, ResponseStatus, StopReason,
+    Usage, estimate_tokens,
 };
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl<'a> Output<'a> {
     }
 
     /// Builds the response: reasoning, text, calls.
-    pub(super) fn finish(self, request: &ModelRequest) -> Answer {
+    pub(super) fn finish(self, request: &ModelRequest) -> ModelResponse {
         let stop_reason = if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         let reasoning = filled(self.reasoning).map(|text| AssistantBlock::Reasoning { text, meta: None });
@@ -55,7 +55,12 @@ impl<'a> Output<'a> {
             meta: None,
         });
         let blocks: Vec<_> = reasoning.into_iter().chain(text).chain(calls).collect();
-        Answer { usage: usage(request, &blocks), blocks, stop_reason, extent: Extent::Whole }
+        ModelResponse {
+            usage: usage(request, &blocks),
+            blocks,
+            stop_reason,
+            extent: ResponseStatus::Complete,
+        }
     }
 }
 

@@ -7,8 +7,8 @@ mod replies;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, OutputSchema,
-    StopReason, Timestamp, ToolDef, ToolOutput, ToolResult,
+    AssistantBlock, Content, Delta, Message, Model as _, ModelError, ModelRequest, ModelResponse,
+    OutputSchema, StopReason, Timestamp, ToolDef, ToolOutput, ToolResult,
 };
 use serde_json::Value;
 
@@ -54,19 +54,22 @@ fn extraction(messages: Vec<Message>, schema: Value) -> ModelRequest {
     }
 }
 
-async fn ask(model: &OfflineModel, request: &ModelRequest) -> Result<(Answer, Vec<Delta>), ModelError> {
+async fn ask(
+    model: &OfflineModel,
+    request: &ModelRequest,
+) -> Result<(ModelResponse, Vec<Delta>), ModelError> {
     let deltas = Mutex::new(Vec::new());
-    let answer = model.ask(request, &|delta| deltas.lock().unwrap().push(delta)).await?;
+    let answer = model.generate(request, &|delta| deltas.lock().unwrap().push(delta)).await?;
     Ok((answer, deltas.into_inner().unwrap()))
 }
 
 /// Calls a new model, which must succeed.
-async fn answer(request: &ModelRequest) -> Answer {
+async fn answer(request: &ModelRequest) -> ModelResponse {
     ask(&OfflineModel::new(), request).await.unwrap().0
 }
 
 /// Formats the blocks of a response, one per line.
-fn shown(answer: &Answer) -> Vec<String> {
+fn format_blocks(answer: &ModelResponse) -> Vec<String> {
     let format_block = |block: &AssistantBlock| match block {
         AssistantBlock::Text { text, .. } => format!("text {text}"),
         AssistantBlock::Reasoning { text, .. } => format!("reasoning {text}"),
@@ -78,7 +81,7 @@ fn shown(answer: &Answer) -> Vec<String> {
 
 /// Calls a new model with one prompt and formats the response.
 async fn say(prompt: &str) -> Vec<String> {
-    shown(&answer(&request(vec![user(prompt)])).await)
+    format_blocks(&answer(&request(vec![user(prompt)])).await)
 }
 
 /// Runs a prompt to its end; every tool returns its own name, and `bad` fails. Formats each response.
@@ -87,7 +90,7 @@ async fn run(prompt: &str) -> Vec<Vec<String>> {
     let mut steps = Vec::new();
     loop {
         let answer = answer(&request(messages.clone())).await;
-        steps.push(shown(&answer));
+        steps.push(format_blocks(&answer));
         let message = assistant(answer.blocks);
         let calls = message.tool_calls();
         if calls.is_empty() {
@@ -96,7 +99,7 @@ async fn run(prompt: &str) -> Vec<Vec<String>> {
         messages.push(message);
         let result = |call: &meerkat_core::ToolCall| ToolResult {
             is_error: call.name == "bad",
-            ..ToolOutput::text(format!("{} ran", call.name)).answering(call.id.clone())
+            ..ToolOutput::text(format!("{} ran", call.name)).into_result(call.id.clone())
         };
         messages.push(results(calls.iter().map(result).collect()));
     }

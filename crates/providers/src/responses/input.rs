@@ -11,7 +11,7 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{history, pictures};
+use crate::{history, image_types};
 
 /// Maximum length of call ids and names.
 const MAX_NAME: usize = 64;
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 64;
 /// Converts a conversation into input items.
 pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
     let mut items = Vec::new();
-    for message in history::normalise(messages, history::tag(info.provider)) {
+    for message in history::normalize(messages, history::tag(info.provider)) {
         match message {
             Message::System { content, .. } => items.push(notice(&content)),
             Message::SystemNotice { body, .. } => items.push(notice(&body)),
@@ -63,7 +63,7 @@ fn parts(content: &Content, sees_images: bool) -> Vec<Value> {
     let part = |block: &ContentBlock| match block {
         ContentBlock::Text { text } if text.trim().is_empty() => None,
         ContentBlock::Image { media_type, source: MediaSource::Inline { data } } if sees_images => {
-            let Some(media_type) = pictures::readable(media_type, &pictures::COMMON) else {
+            let Some(media_type) = image_types::readable(media_type, &image_types::COMMON) else {
                 return Some(input_text(&block.to_text()));
             };
             let url = format!("data:{media_type};base64,{data}");

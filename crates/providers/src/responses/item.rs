@@ -12,7 +12,7 @@ const SEPARATOR: &str = "\n\n";
 
 /// Violation of the protocol by an event.
 #[derive(Debug)]
-pub(super) struct Contradiction(pub(super) String);
+pub(super) struct ProtocolError(pub(super) String);
 
 /// An output item.
 pub(super) struct Item {
@@ -61,7 +61,7 @@ pub(super) enum Section {
 
 impl Section {
     /// Returns the section and the text of a part in the provider's format; `None` for a part that is not used.
-    pub(super) fn of(part: &Value) -> Result<Option<(Self, &str)>, Contradiction> {
+    pub(super) fn from_part(part: &Value) -> Result<Option<(Self, &str)>, ProtocolError> {
         let (section, key) = match text(part, "type")? {
             Some("output_text") => (Self::Output, "text"),
             Some("refusal") => (Self::Refusal, "refusal"),
@@ -75,7 +75,7 @@ impl Section {
 
 impl Item {
     /// Starts an item without its content.
-    pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, Contradiction> {
+    pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, ProtocolError> {
         let owned = |key: &str| text(value, key).map(|text| text.map(str::to_owned));
         let kind = match text(value, "type")? {
             Some("message") => Kind::Message { phase: owned("phase")? },
@@ -84,13 +84,13 @@ impl Item {
                 Kind::Call { call_id: owned("call_id")?, name: owned("name")?, arguments: String::new() }
             }
             Some(_) => Kind::Server(value.clone()),
-            None => return Err(Contradiction("an item has no `type`".to_owned())),
+            None => return Err(ProtocolError("an item has no `type`".to_owned())),
         };
         Ok(Self { index, id: owned("id")?, kind, parts: Vec::new(), emitted: String::new() })
     }
 
     /// Returns `true` if an event refers to this item: by its index, or by an id if the index is missing.
-    pub(super) fn is_meant(&self, index: Option<u64>, ids: &[Option<&str>]) -> bool {
+    pub(super) fn is_target(&self, index: Option<u64>, ids: &[Option<&str>]) -> bool {
         match (self.index, index) {
             (Some(own), Some(index)) => own == index,
             _ => ids.iter().flatten().any(|id| !id.is_empty() && self.has_id(id)),
@@ -111,13 +111,13 @@ impl Item {
         (section, index): (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
-    ) -> Result<(), Contradiction> {
+    ) -> Result<(), ProtocolError> {
         let is_valid = match section {
             Section::Output | Section::Refusal => matches!(self.kind, Kind::Message { .. }),
             Section::Summary | Section::Reasoning => matches!(self.kind, Kind::Reasoning { .. }),
         };
         if !is_valid {
-            return Err(Contradiction(format!("{section:?} text in an item of another type")));
+            return Err(ProtocolError(format!("{section:?} text in an item of another type")));
         }
         if text.is_empty() {
             return Ok(());
@@ -143,12 +143,12 @@ impl Item {
     }
 
     /// Sets the complete text; emits what was not streamed of it.
-    pub(super) fn settle(
+    pub(super) fn set_text(
         &mut self,
         position: (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
-    ) -> Result<(), Contradiction> {
+    ) -> Result<(), ProtocolError> {
         let streamed = self.part(position.0, position.1).map_or("", |part| part.text.as_str());
         let rest = text.strip_prefix(streamed).unwrap_or_default().to_owned();
         self.append(position, &rest, deltas)
@@ -162,7 +162,7 @@ impl Item {
     }
 
     /// Sets all annotations of a part in the provider's format; a part without any leaves the existing ones.
-    pub(super) fn settle_annotations(&mut self, index: u64, value: &Value) -> Result<(), Contradiction> {
+    pub(super) fn set_annotations(&mut self, index: u64, value: &Value) -> Result<(), ProtocolError> {
         let all = list(value, "annotations")?;
         if let Some(part) = self.part(Section::Output, index).filter(|_| !all.is_empty()) {
             part.annotations = all.iter().filter(|annotation| annotation.is_object()).cloned().collect();
@@ -175,12 +175,12 @@ impl Item {
     }
 
     /// Appends to the arguments of a call.
-    pub(super) fn argue(&mut self, piece: &str) -> Result<(), Contradiction> {
+    pub(super) fn append_arguments(&mut self, piece: &str) -> Result<(), ProtocolError> {
         self.arguments().map(|arguments| arguments.push_str(piece))
     }
 
     /// Sets the complete arguments of a call.
-    pub(super) fn settle_arguments(&mut self, complete: &str) -> Result<(), Contradiction> {
+    pub(super) fn set_arguments(&mut self, complete: &str) -> Result<(), ProtocolError> {
         let arguments = self.arguments()?;
         if !complete.is_empty() {
             complete.clone_into(arguments);
@@ -188,15 +188,15 @@ impl Item {
         Ok(())
     }
 
-    fn arguments(&mut self) -> Result<&mut String, Contradiction> {
+    fn arguments(&mut self) -> Result<&mut String, ProtocolError> {
         match &mut self.kind {
             Kind::Call { arguments, .. } => Ok(arguments),
-            _ => Err(Contradiction("arguments for an item that is not a call".to_owned())),
+            _ => Err(ProtocolError("arguments for an item that is not a call".to_owned())),
         }
     }
 
     /// Updates the item from its completed form.
-    pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+    pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
         let last = Self::begin(self.index, value)?;
         self.id = last.id.or(self.id.take());
         match (&mut self.kind, last.kind) {
@@ -207,23 +207,23 @@ impl Item {
             (Kind::Call { call_id, name, .. }, Kind::Call { call_id: last_id, name: last_name, .. }) => {
                 *call_id = last_id.or(call_id.take());
                 *name = last_name.or(name.take());
-                return self.settle_arguments(text(value, "arguments")?.unwrap_or_default());
+                return self.set_arguments(text(value, "arguments")?.unwrap_or_default());
             }
             (Kind::Server(own), Kind::Server(last)) if own["type"] == last["type"] => *own = last,
-            _ => return Err(Contradiction("an item changed its `type`".to_owned())),
+            _ => return Err(ProtocolError("an item changed its `type`".to_owned())),
         }
         self.settle_parts(value, deltas)
     }
 
-    fn settle_parts(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+    fn settle_parts(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
         if matches!(self.kind, Kind::Server(_)) {
             return Ok(());
         }
         for key in ["summary", "content"] {
             for (index, part) in (0..).zip(list(value, key)?) {
-                if let Some((section, text)) = Section::of(part)? {
-                    self.settle((section, index), text, deltas)?;
-                    self.settle_annotations(index, part)?;
+                if let Some((section, text)) = Section::from_part(part)? {
+                    self.set_text((section, index), text, deltas)?;
+                    self.set_annotations(index, part)?;
                 }
             }
         }
@@ -238,7 +238,7 @@ impl Item {
     }
 
     /// Converts the item into a block; returns `None` if it is empty. `tag` marks its provider.
-    pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, Contradiction> {
+    pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, ProtocolError> {
         let mut meta = Map::new();
         meta.insert(META_PROVIDER.to_owned(), json!(tag));
         if let Some(id) = &self.id {
@@ -306,8 +306,8 @@ fn reasoning_parts(parts: &[Part]) -> impl Iterator<Item = (String, Value)> {
     summary.into_iter().chain(content)
 }
 
-fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<AssistantBlock, Contradiction> {
-    let missing = |what: &str| Contradiction(format!("a function call has no {what}"));
+fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<AssistantBlock, ProtocolError> {
+    let missing = |what: &str| ProtocolError(format!("a function call has no {what}"));
     let id = id.filter(|id| !id.is_empty()).ok_or_else(|| missing("`call_id`"))?;
     let name = name.filter(|name| !name.is_empty()).ok_or_else(|| missing("`name`"))?;
     let args = match arguments.trim() {
@@ -318,39 +318,39 @@ fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<Ass
 }
 
 /// Reads an optional string.
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<Option<&'a str>, Contradiction> {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<Option<&'a str>, ProtocolError> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Contradiction(format!("`{key}` is not a string"))),
+        Some(_) => Err(ProtocolError(format!("`{key}` is not a string"))),
     }
 }
 
 /// Reads an optional whole number.
-pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, Contradiction> {
+pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, ProtocolError> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(number) => match number.as_u64() {
             Some(number) => Ok(Some(number)),
-            None => Err(Contradiction(format!("`{key}` is not a whole number"))),
+            None => Err(ProtocolError(format!("`{key}` is not a whole number"))),
         },
     }
 }
 
 /// Reads an optional list.
-pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], Contradiction> {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], ProtocolError> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(Contradiction(format!("`{key}` is not a list"))),
+        Some(_) => Err(ProtocolError(format!("`{key}` is not a list"))),
     }
 }
 
 /// Reads an optional object.
-pub(super) fn object<'a>(value: &'a Value, key: &str) -> Result<Option<&'a Value>, Contradiction> {
+pub(super) fn object<'a>(value: &'a Value, key: &str) -> Result<Option<&'a Value>, ProtocolError> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(object @ Value::Object(_)) => Ok(Some(object)),
-        Some(_) => Err(Contradiction(format!("`{key}` is not an object"))),
+        Some(_) => Err(ProtocolError(format!("`{key}` is not an object"))),
     }
 }

@@ -4,9 +4,9 @@
 //! the encrypted form in which it was received.
 
 mod errors;
+mod fast_path;
 mod input;
 mod item;
-mod quick;
 mod request;
 mod stream;
 #[cfg(test)]

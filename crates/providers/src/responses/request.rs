@@ -19,7 +19,7 @@ const INCLUDE: &str = "include";
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let none = Map::new();
     let params = request.provider_params.as_deref().and_then(Value::as_object).unwrap_or(&none);
-    let (tools, left_out) = schema::sanitise(&request.tools, Dialect::OpenAi);
+    let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(info.id));
     if !request.system.trim().is_empty() {

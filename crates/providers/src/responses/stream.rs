@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::{
-    Answer, AssistantBlock, DeltaSink, Extent, ModelError, ModelErrorKind, Provider, StopReason, Usage,
+    AssistantBlock, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
+    StopReason, Usage,
 };
 use serde_json::Value;
 
 use super::errors;
-use super::item::{Contradiction, Item, Section, list, number, object, text};
-use super::quick::{Piece, Place};
+use super::fast_path::{Piece, Place};
+use super::item::{Item, ProtocolError, Section, list, number, object, text};
 use crate::history;
 use crate::sse::Event;
 use crate::wire::{Decode, error};
@@ -34,12 +35,12 @@ struct End {
 
 /// Reason that decoding ends early.
 enum Stop {
-    Invalid(Contradiction),
+    Invalid(ProtocolError),
     Failed(ModelError),
 }
 
-impl From<Contradiction> for Stop {
-    fn from(error: Contradiction) -> Self {
+impl From<ProtocolError> for Stop {
+    fn from(error: ProtocolError) -> Self {
         Self::Invalid(error)
     }
 }
@@ -60,15 +61,15 @@ impl Decode for Decoder {
         }
         let name = match text(&value, "type") {
             Ok(name) => name.unwrap_or(event.name),
-            Err(Contradiction(reason)) => return Err(self.malformed(&reason)),
+            Err(ProtocolError(reason)) => return Err(self.malformed(&reason)),
         };
         self.take(name, &value, deltas).map_err(|stop| match stop {
-            Stop::Invalid(Contradiction(reason)) => self.malformed(&format!("`{name}`: {reason}")),
+            Stop::Invalid(ProtocolError(reason)) => self.malformed(&format!("`{name}`: {reason}")),
             Stop::Failed(failure) => failure,
         })
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         let Some(end) = self.end else {
             return Err(error(
                 self.provider,
@@ -78,7 +79,7 @@ impl Decode for Decoder {
         };
         let refusals: Vec<_> = self.items.iter().filter_map(Item::refusal).collect();
         let blocks = blocks(self.items, history::tag(self.provider))
-            .map_err(|Contradiction(reason)| error(self.provider, ModelErrorKind::Malformed, reason))?;
+            .map_err(|ProtocolError(reason)| error(self.provider, ModelErrorKind::Malformed, reason))?;
         let has_calls = blocks.iter().any(|block| matches!(block, AssistantBlock::ToolUse { .. }));
         let is_usable = has_calls || blocks.iter().any(|block| matches!(block, AssistantBlock::Text { .. }));
         let is_filtered = !refusals.is_empty() || end.stop_reason == Some(StopReason::ContentFilter);
@@ -94,7 +95,7 @@ impl Decode for Decoder {
             None if has_calls => StopReason::ToolUse,
             None => StopReason::EndTurn,
         };
-        Ok(Answer { blocks, stop_reason, extent: Extent::Whole, usage: end.usage })
+        Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage: end.usage })
     }
 }
 
@@ -127,7 +128,7 @@ impl Decoder {
             "output_text.done" | "refusal.done" | "reasoning_summary_text.done" | "reasoning_text.done" => {
                 let key = if kind == "refusal.done" { "refusal" } else { "text" };
                 let place = place(kind, value)?;
-                self.target_item(value)?.settle(place, required_text(value, key)?, deltas)?;
+                self.target_item(value)?.set_text(place, required_text(value, key)?, deltas)?;
             }
             "output_text.annotation.added" => {
                 let index = number(value, "content_index")?.unwrap_or_default();
@@ -135,10 +136,10 @@ impl Decoder {
                 self.target_item(value)?.annotate(index, annotation);
             }
             "function_call_arguments.delta" => {
-                self.target_item(value)?.argue(required_text(value, "delta")?)?
+                self.target_item(value)?.append_arguments(required_text(value, "delta")?)?
             }
             "function_call_arguments.done" => {
-                self.target_item(value)?.settle_arguments(required_text(value, "arguments")?)?;
+                self.target_item(value)?.set_arguments(required_text(value, "arguments")?)?;
             }
             "completed" | "incomplete" | "failed" => self.end(kind, value, deltas)?,
             "error" => return Err(Stop::Failed(errors::in_stream(self.provider, value))),
@@ -151,16 +152,16 @@ impl Decoder {
         Ok(())
     }
 
-    fn begin(&mut self, value: &Value) -> Result<(), Contradiction> {
+    fn begin(&mut self, value: &Value) -> Result<(), ProtocolError> {
         let (index, item) = (number(value, "output_index")?, item_of(value)?);
         if self.find(index, &ids(item)?).is_some() {
-            return Err(Contradiction("an item was added twice".to_owned()));
+            return Err(ProtocolError("an item was added twice".to_owned()));
         }
         self.items.push(Item::begin(index, item)?);
         Ok(())
     }
 
-    fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+    fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
         let (index, value) = (number(value, "output_index")?, item_of(value)?);
         let place = match self.find(index, &ids(value)?) {
             Some(place) => place,
@@ -172,23 +173,23 @@ impl Decoder {
         self.items[place].complete(value, deltas)
     }
 
-    fn part(&mut self, value: &Value, index: &str, deltas: DeltaSink<'_>) -> Result<(), Contradiction> {
+    fn part(&mut self, value: &Value, index: &str, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
         let index = number(value, index)?.unwrap_or_default();
         let item = self.target_item(value)?;
-        let part = object(value, "part")?.ok_or_else(|| Contradiction("`part` is missing".to_owned()))?;
-        match Section::of(part)? {
+        let part = object(value, "part")?.ok_or_else(|| ProtocolError("`part` is missing".to_owned()))?;
+        match Section::from_part(part)? {
             Some((section, text)) => {
-                item.settle((section, index), text, deltas)?;
-                item.settle_annotations(index, part)
+                item.set_text((section, index), text, deltas)?;
+                item.set_annotations(index, part)
             }
             None => Ok(()),
         }
     }
 
     /// Returns the item that an event refers to.
-    fn target_item(&mut self, value: &Value) -> Result<&mut Item, Contradiction> {
+    fn target_item(&mut self, value: &Value) -> Result<&mut Item, ProtocolError> {
         let item = self.item(number(value, "output_index")?, text(value, "item_id")?);
-        item.ok_or_else(|| Contradiction("the item was never added".to_owned()))
+        item.ok_or_else(|| ProtocolError("the item was never added".to_owned()))
     }
 
     fn item(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut Item> {
@@ -205,17 +206,17 @@ impl Decoder {
         let item = self.item(piece.output_index, piece.item_id.0.as_deref())?;
         match place {
             Place::Text(section, index) => item.append((section, index), piece.delta.as_str(), deltas).ok(),
-            Place::Arguments => item.argue(piece.delta.as_str()).ok(),
+            Place::Arguments => item.append_arguments(piece.delta.as_str()).ok(),
         }
     }
 
     fn find(&self, index: Option<u64>, ids: &[Option<&str>]) -> Option<usize> {
-        self.items.iter().rposition(|item| item.is_meant(index, ids))
+        self.items.iter().rposition(|item| item.is_target(index, ids))
     }
 
     fn end(&mut self, kind: &str, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Stop> {
         let response = object(value, "response")?;
-        let response = response.ok_or_else(|| Contradiction("`response` is missing".to_owned()))?;
+        let response = response.ok_or_else(|| ProtocolError("`response` is missing".to_owned()))?;
         let status = text(response, "status")?.unwrap_or(kind);
         if kind == "failed" || status == "failed" {
             return Err(Stop::Failed(errors::in_stream(self.provider, response)));
@@ -244,7 +245,7 @@ impl Decoder {
 }
 
 /// Returns the position that the text of an event belongs to.
-fn place(kind: &str, value: &Value) -> Result<(Section, u64), Contradiction> {
+fn place(kind: &str, value: &Value) -> Result<(Section, u64), ProtocolError> {
     let (section, key) = match kind.split_once('.').map_or(kind, |(head, _)| head) {
         "output_text" => (Section::Output, "content_index"),
         "refusal" => (Section::Refusal, "content_index"),
@@ -254,19 +255,19 @@ fn place(kind: &str, value: &Value) -> Result<(Section, u64), Contradiction> {
     Ok((section, number(value, key)?.unwrap_or_default()))
 }
 
-fn required_text<'a>(value: &'a Value, key: &str) -> Result<&'a str, Contradiction> {
-    text(value, key)?.ok_or_else(|| Contradiction(format!("`{key}` is missing")))
+fn required_text<'a>(value: &'a Value, key: &str) -> Result<&'a str, ProtocolError> {
+    text(value, key)?.ok_or_else(|| ProtocolError(format!("`{key}` is missing")))
 }
 
-fn item_of(value: &Value) -> Result<&Value, Contradiction> {
-    object(value, "item")?.ok_or_else(|| Contradiction("`item` is missing".to_owned()))
+fn item_of(value: &Value) -> Result<&Value, ProtocolError> {
+    object(value, "item")?.ok_or_else(|| ProtocolError("`item` is missing".to_owned()))
 }
 
-fn ids(item: &Value) -> Result<[Option<&str>; 2], Contradiction> {
+fn ids(item: &Value) -> Result<[Option<&str>; 2], ProtocolError> {
     Ok([text(item, "id")?, text(item, "call_id")?])
 }
 
-fn usage(response: &Value) -> Result<Usage, Contradiction> {
+fn usage(response: &Value) -> Result<Usage, ProtocolError> {
     let Some(usage) = object(response, "usage")? else {
         return Ok(Usage::default());
     };
@@ -283,7 +284,7 @@ fn usage(response: &Value) -> Result<Usage, Contradiction> {
 }
 
 /// Converts the items into blocks, in order.
-fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, Contradiction> {
+fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, ProtocolError> {
     let mut blocks = Vec::with_capacity(items.len());
     let mut calls = BTreeSet::new();
     for item in items {
@@ -291,7 +292,7 @@ fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, Contradict
         if let AssistantBlock::ToolUse { id, .. } = &block
             && !calls.insert(id.clone())
         {
-            return Err(Contradiction(format!("two function calls have the id `{id}`")));
+            return Err(ProtocolError(format!("two function calls have the id `{id}`")));
         }
         blocks.push(block);
     }

@@ -6,13 +6,13 @@
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
-use super::{Fault, MAX_NODES, Node, types};
+use super::{MAX_NODES, Node, SchemaProblem, types};
 
 /// Maximum length of a note in the description, in bytes; longer ones are dropped.
 const MAX_NOTE: usize = 400;
 
 /// Lowers a plain schema.
-pub(super) fn lower(node: Node) -> Result<Node, Fault> {
+pub(super) fn lower(node: Node) -> Result<Node, SchemaProblem> {
     Lower { nodes: 0 }.node(node)
 }
 
@@ -21,10 +21,10 @@ struct Lower {
 }
 
 impl Lower {
-    fn node(&mut self, mut node: Node) -> Result<Node, Fault> {
+    fn node(&mut self, mut node: Node) -> Result<Node, SchemaProblem> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(Fault::new(
+            return Err(SchemaProblem::new(
                 "input_schema",
                 format!("more than {MAX_NODES} nested schemas for gemini"),
             ));
@@ -52,7 +52,7 @@ impl Lower {
     }
 
     /// Lowers a choice. It cannot have other keywords, so its siblings are merged into each member.
-    fn choice(&mut self, siblings: &Node, choices: Vec<Value>) -> Result<Node, Fault> {
+    fn choice(&mut self, siblings: &Node, choices: Vec<Value>) -> Result<Node, SchemaProblem> {
         let mut members = Vec::with_capacity(choices.len());
         let mut is_nullable = false;
         for choice in choices {
@@ -87,7 +87,7 @@ impl Lower {
         Ok(node)
     }
 
-    fn single(&mut self, mut node: Node, kind: &str) -> Result<Node, Fault> {
+    fn single(&mut self, mut node: Node, kind: &str) -> Result<Node, SchemaProblem> {
         let mut out = Node::new();
         let mut notes = Vec::new();
         out.insert("type".to_owned(), kind.into());
@@ -113,7 +113,7 @@ impl Lower {
         Ok(out)
     }
 
-    fn array(&mut self, node: &mut Node, out: &mut Node) -> Result<(), Fault> {
+    fn array(&mut self, node: &mut Node, out: &mut Node) -> Result<(), SchemaProblem> {
         for key in ["minItems", "maxItems"] {
             if let Some(value) = node.remove(key) {
                 out.insert(key.to_owned(), value);
@@ -128,7 +128,12 @@ impl Lower {
         Ok(())
     }
 
-    fn object(&mut self, node: &mut Node, out: &mut Node, notes: &mut Vec<String>) -> Result<(), Fault> {
+    fn object(
+        &mut self,
+        node: &mut Node,
+        out: &mut Node,
+        notes: &mut Vec<String>,
+    ) -> Result<(), SchemaProblem> {
         let mut properties = Node::new();
         if let Some(Value::Object(map)) = node.remove("properties") {
             for (name, schema) in map {

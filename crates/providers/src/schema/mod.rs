@@ -57,25 +57,25 @@ impl Dialect {
 
 /// A problem that cannot be repaired, and its location in the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fault {
+struct SchemaProblem {
     path: String,
     what: String,
 }
 
-impl Fault {
+impl SchemaProblem {
     fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SchemaProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at `{}`: {}", self.path, self.what)
     }
 }
 
 /// Converts tools into ones that a provider accepts; those that cannot be repaired are omitted, with the reason.
-pub(crate) fn sanitise(tools: &[ToolDef], dialect: Dialect) -> (Vec<ToolDef>, Vec<(String, String)>) {
+pub(crate) fn sanitize(tools: &[ToolDef], dialect: Dialect) -> (Vec<ToolDef>, Vec<(String, String)>) {
     let mut accepted: Vec<ToolDef> = Vec::with_capacity(tools.len());
     let mut left_out = Vec::new();
     let mut seen = HashSet::new();
@@ -84,7 +84,7 @@ pub(crate) fn sanitise(tools: &[ToolDef], dialect: Dialect) -> (Vec<ToolDef>, Ve
             left_out.push((tool.name.clone(), "at `name`: another tool already has this name".to_owned()));
             continue;
         }
-        match mend(tool, dialect) {
+        match repair(tool, dialect) {
             Ok(repaired) => {
                 seen.insert(tool.name.as_str());
                 accepted.push(repaired);
@@ -95,13 +95,13 @@ pub(crate) fn sanitise(tools: &[ToolDef], dialect: Dialect) -> (Vec<ToolDef>, Ve
     (accepted, left_out)
 }
 
-fn mend(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, Fault> {
+fn repair(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, SchemaProblem> {
     names::check_tool(&tool.name, dialect)?;
     if !matches!(tool.input_schema, Value::Object(_) | Value::Null | Value::Bool(true)) {
-        return Err(Fault::new("input_schema", "not a schema"));
+        return Err(SchemaProblem::new("input_schema", "not a schema"));
     }
     let schema = merge::flatten(plain::plain(&tool.input_schema)?)
-        .ok_or_else(|| Fault::new("input_schema/type", "the arguments are not an object"))?;
+        .ok_or_else(|| SchemaProblem::new("input_schema/type", "the arguments are not an object"))?;
     let mut schema = root(schema);
     if dialect != Dialect::OpenAi {
         names::check_properties(&mut schema, "input_schema", dialect)?;
@@ -112,7 +112,7 @@ fn mend(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, Fault> {
     let input_schema = Value::Object(schema);
     let size = input_schema.to_string().len();
     if size > MAX_SCHEMA {
-        return Err(Fault::new(
+        return Err(SchemaProblem::new(
             "input_schema",
             format!("the schema has {size} bytes; the limit is {MAX_SCHEMA}"),
         ));

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Fault, Node};
+use super::{Dialect, Node, SchemaProblem};
 
 const MAX_NAME: usize = 64;
 
-pub(super) fn check_tool(name: &str, dialect: Dialect) -> Result<(), Fault> {
-    let error = |what: &str| Err(Fault::new("name", format!("`{name}` {what}")));
+pub(super) fn check_tool(name: &str, dialect: Dialect) -> Result<(), SchemaProblem> {
+    let error = |what: &str| Err(SchemaProblem::new("name", format!("`{name}` {what}")));
     if !fits(name, "_-") {
         return error("must have 1 to 64 letters, digits, `_`, or `-`");
     }
@@ -18,14 +18,14 @@ pub(super) fn check_tool(name: &str, dialect: Dialect) -> Result<(), Fault> {
 }
 
 /// Removes parameters whose names would be rejected; a required one cannot be removed.
-pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) -> Result<(), Fault> {
+pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) -> Result<(), SchemaProblem> {
     let required: Vec<String> = match node.get("required") {
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     if let Some(bad) = required.iter().find(|name| !fits(name, "_.-")) {
         let what = format!("{} does not accept the name of this required parameter", dialect.as_str());
-        return Err(Fault::new(format!("{path}/properties/{bad}"), what));
+        return Err(SchemaProblem::new(format!("{path}/properties/{bad}"), what));
     }
     if let Some(Value::Object(properties)) = node.get_mut("properties") {
         properties.retain(|name, _| fits(name, "_.-"));
@@ -36,8 +36,8 @@ pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) ->
 fn each_child(
     node: &mut Node,
     path: &str,
-    visit: &mut dyn FnMut(&mut Node, &str) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    visit: &mut dyn FnMut(&mut Node, &str) -> Result<(), SchemaProblem>,
+) -> Result<(), SchemaProblem> {
     for (key, value) in node.iter_mut() {
         match (key.as_str(), value) {
             ("items" | "additionalProperties", Value::Object(child)) => {

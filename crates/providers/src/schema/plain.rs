@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
-use super::{Fault, MAX_NODES, Node, pattern, types};
+use super::{MAX_NODES, Node, SchemaProblem, pattern, types};
 
 /// Maximum nesting depth of schemas; deeper ones are replaced by an unrestricted schema.
 const MAX_DEPTH: usize = 12;
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 12;
 const MAX_REFERENCES: usize = 24;
 
 /// Converts a schema into its plain form.
-pub(super) fn plain(schema: &Value) -> Result<Node, Fault> {
+pub(super) fn plain(schema: &Value) -> Result<Node, SchemaProblem> {
     Walk { root: schema, references: Vec::new(), nodes: 0 }.node(schema, 0)
 }
 
@@ -26,11 +26,11 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, Fault> {
+    fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, SchemaProblem> {
         // Any value in place of a schema counts: it becomes one.
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(Fault::new("input_schema", format!("more than {MAX_NODES} nested schemas")));
+            return Err(SchemaProblem::new("input_schema", format!("more than {MAX_NODES} nested schemas")));
         }
         let Value::Object(raw) = schema else { return Ok(Node::new()) };
         if depth > MAX_DEPTH {
@@ -48,7 +48,7 @@ impl Walk<'_> {
         Ok(node)
     }
 
-    fn object(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+    fn object(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), SchemaProblem> {
         if let Some(Value::Object(properties)) = raw.get("properties") {
             let mut plain = Node::new();
             for (name, schema) in properties {
@@ -72,7 +72,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn array(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+    fn array(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), SchemaProblem> {
         let (prefix, items) = match raw.get("items") {
             Some(Value::Array(prefix)) => (Some(prefix), raw.get("additionalItems")),
             items => (raw.get("prefixItems").and_then(Value::as_array), items),
@@ -89,7 +89,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn combined(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), Fault> {
+    fn combined(&mut self, raw: &Node, node: &mut Node, depth: usize) -> Result<(), SchemaProblem> {
         for key in ["anyOf", "oneOf"] {
             let Some(Value::Array(choices)) = raw.get(key) else { continue };
             let possible = choices.iter().filter(|choice| **choice != Value::Bool(false));
@@ -112,7 +112,7 @@ impl Walk<'_> {
     }
 
     /// Follows a reference; one without a target, or out of the schema, gives an unrestricted schema.
-    fn referred(&mut self, reference: &str, depth: usize) -> Result<Node, Fault> {
+    fn referred(&mut self, reference: &str, depth: usize) -> Result<Node, SchemaProblem> {
         let Some(pointer) = reference.strip_prefix('#').and_then(decoded) else { return Ok(Node::new()) };
         let root = self.root;
         let Some(target) = root.pointer(&pointer) else { return Ok(Node::new()) };

@@ -13,7 +13,7 @@ fn tool(name: &str, input_schema: Value) -> ToolDef {
 }
 
 fn repaired(schema: Value, dialect: Dialect) -> Value {
-    let (mut accepted, left_out) = sanitise(&[tool("t", schema)], dialect);
+    let (mut accepted, left_out) = sanitize(&[tool("t", schema)], dialect);
     assert_eq!(left_out, []);
     let schema = accepted.remove(0).input_schema;
     checker::check(&schema, dialect).unwrap();
@@ -28,7 +28,7 @@ fn parameter(schema: Value, dialect: Dialect) -> Value {
 }
 
 fn reasons(schema: Value, dialect: Dialect) -> Vec<String> {
-    sanitise(&[tool("t", schema)], dialect).1.into_iter().map(|(_, reason)| reason).collect()
+    sanitize(&[tool("t", schema)], dialect).1.into_iter().map(|(_, reason)| reason).collect()
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn only_irreparable_tools_are_omitted() {
         tool("number", json!(7)),
         tool("last", json!({})),
     ];
-    let (accepted, left_out) = sanitise(&tools, Dialect::Anthropic);
+    let (accepted, left_out) = sanitize(&tools, Dialect::Anthropic);
     let names: Vec<_> = accepted.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "last"]);
     let left_out: Vec<_> = left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
@@ -238,7 +238,7 @@ fn names_follow_the_dialect() {
     for (name, expected) in
         [("a-b_1", [true; 3]), ("1a", [true, true, false]), ("", [false; 3]), (&long, [true; 3])]
     {
-        let accepted = DIALECTS.map(|dialect| !sanitise(&[tool(name, json!({}))], dialect).0.is_empty());
+        let accepted = DIALECTS.map(|dialect| !sanitize(&[tool(name, json!({}))], dialect).0.is_empty());
         assert_eq!(accepted, expected, "{name}");
     }
     let schema = json!({ "properties": { "$filter": { "type": "string" }, "ok": { "type": "string" } } });
@@ -276,7 +276,7 @@ fn depth_and_size_are_bounded() {
         assert_eq!(reasons(huge.clone(), dialect).len(), 1);
     }
     let verbose = ToolDef { description: "é".repeat(MAX_DESCRIPTION), ..tool("t", json!({})) };
-    let description = sanitise(&[verbose], Dialect::OpenAi).0.remove(0).description;
+    let description = sanitize(&[verbose], Dialect::OpenAi).0.remove(0).description;
     assert!(description.len() <= MAX_DESCRIPTION && description.ends_with("é…"));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Author, Registry, refuse_blank};
+use super::{Author, Registry, reject_whitespace};
 use crate::descriptor::PROMPTS_ON_CHANGE;
 use crate::input::{
     EmptyInput, ListPromptsInput, PromptGetInput, RegisterPromptInput, UnregisterPromptInput,
@@ -105,7 +105,7 @@ impl Registry {
         if is_reserved(&prompt.function_id) {
             return Err(Error::ReservedHandler(prompt.function_id));
         }
-        refuse_blank(&prompt.function_id)?;
+        reject_whitespace(&prompt.function_id)?;
         if author.is_some_and(|author| !(author.may_use)(&prompt.function_id)) {
             return Err(Error::NotAllowed(prompt.function_id));
         }
@@ -120,7 +120,7 @@ impl Registry {
     /// Returns an error if the name is invalid or the stored value is not a prompt.
     pub async fn prompt(&self, name: &str) -> Result<Option<StoredPrompt>, Error> {
         validate::name("name", name)?;
-        let stored = self.timely(self.bus_ref().get(&self.options().scopes.prompts, name)).await?;
+        let stored = self.with_timeout(self.bus_ref().get(&self.options().scopes.prompts, name)).await?;
         let stored = stored.filter(|value| !value.is_null());
         let decoded = stored.map(serde_json::from_value).transpose();
         decoded.map_err(|source| Error::StoredPrompt { name: name.to_owned(), source })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Author, Registry, refuse_blank};
+use super::{Author, Registry, reject_whitespace};
 use crate::descriptor::SKILLS_ON_CHANGE;
 use crate::input::{
     EmptyInput, ListSkillsInput, ReadResourceInput, RegisterSkillInput, UnregisterSkillInput,
@@ -124,7 +124,7 @@ impl Registry {
         if is_reserved(function) {
             return Err(Error::ReservedSection(function.to_owned()));
         }
-        refuse_blank(function)?;
+        reject_whitespace(function)?;
         Ok(output::section(self.trigger(function, json!({})).await?))
     }
 
@@ -134,7 +134,7 @@ impl Registry {
     /// Returns an error if the id is invalid or the stored value is not a skill.
     pub async fn skill(&self, id: &str) -> Result<Option<StoredSkill>, Error> {
         validate::name("id", id)?;
-        let stored = self.timely(self.bus_ref().get(&self.options().scopes.skills, id)).await?;
+        let stored = self.with_timeout(self.bus_ref().get(&self.options().scopes.skills, id)).await?;
         let stored = stored.filter(|value| !value.is_null());
         let decoded = stored.map(serde_json::from_value).transpose();
         decoded.map_err(|source| Error::StoredSkill { id: id.to_owned(), source })
@@ -153,7 +153,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if the storage fails.
     pub async fn stored_skills(&self) -> Result<Vec<StoredSkill>, BusError> {
-        let values = self.timely(self.bus_ref().list(&self.options().scopes.skills)).await?;
+        let values = self.with_timeout(self.bus_ref().list(&self.options().scopes.skills)).await?;
         Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
     }
 }

@@ -50,7 +50,7 @@ pub(crate) enum SkillCommand {
         #[arg(long = "ref", value_name = "REF", default_value = "main")]
         reference: String,
         #[command(flatten)]
-        place: SkillPlace,
+        place: InstallTarget,
         /// Replace an existing skill.
         #[arg(long)]
         force: bool,
@@ -60,7 +60,7 @@ pub(crate) enum SkillCommand {
         /// Name of the skill.
         name: String,
         #[command(flatten)]
-        place: SkillPlace,
+        place: InstallTarget,
         /// Remove it even if it was changed since it was installed.
         #[arg(long)]
         force: bool,
@@ -73,13 +73,13 @@ pub(crate) enum SkillCommand {
         #[arg(long, default_value = "What the skill does, and when to use it.")]
         description: String,
         #[command(flatten)]
-        place: SkillPlace,
+        place: InstallTarget,
     },
 }
 
 /// Directory that a skill is installed in.
 #[derive(Debug, Args)]
-pub(crate) struct SkillPlace {
+pub(crate) struct InstallTarget {
     /// Use the user's skills, ~/.rkat/skills, instead of the project's, .rkat/skills.
     #[arg(long)]
     pub(crate) user: bool,

@@ -9,7 +9,7 @@ use crate::locate::is_reference;
 
 /// Returns the arguments in the form that the grammar parses.
 pub(crate) fn normalize(args: Vec<OsString>) -> Vec<OsString> {
-    with_session(with_run(args))
+    with_session(insert_default_command(args))
 }
 
 /// Rewrites `--resume ID` to `--resume=ID`. A following word that cannot be a session is left alone: it is the prompt,
@@ -47,7 +47,7 @@ fn is_followed_by_two_words(words: &(impl Iterator<Item = OsString> + Clone)) ->
 }
 
 /// Inserts `run` before a prompt that has no command.
-fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
+fn insert_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let command = Cli::command();
     let is_command = |word: &str| word == "help" || command.find_subcommand(word).is_some();
     let takes_value = |word: &str| {

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use meerkat::{
-    Approval, ApprovalScope, AwaitedCall, Clock as _, Decision, Outcome, Pending, RunInput, RunResult,
+    Approval, ApprovalRequest, ApprovalScope, Clock as _, Decision, Outcome, Pending, RunInput, RunResult,
     Runtime, SessionId, SystemClock, Timestamp, escape_line,
 };
 use serde_json::{Value, json};
@@ -20,17 +20,17 @@ use crate::{env, out};
 const ALL: &str = "all";
 
 /// Returns `true` if calls are decided on the command line, so that no prompt is required.
-pub(super) fn are_decided(args: &RunArgs) -> bool {
+pub(super) fn has_decisions(args: &RunArgs) -> bool {
     !args.approve.is_empty() || !args.deny.is_empty()
 }
 
 /// Returns the decisions on pending calls from the command line.
-pub(super) async fn decided(
+pub(super) async fn parse_decisions(
     args: &RunArgs,
     runtime: &Runtime,
     session: SessionId,
 ) -> Result<Vec<Approval>, CliError> {
-    if !are_decided(args) {
+    if !has_decisions(args) {
         return Ok(Vec::new());
     }
     let pending = runtime.sessions().pending_calls(session).await?.approvals;
@@ -48,7 +48,7 @@ pub(super) async fn decided(
         return Err(CliError::Usage(message));
     }
     let mut approvals = Vec::new();
-    for AwaitedCall { call, expires_at } in pending {
+    for ApprovalRequest { call, expires_at } in pending {
         // An id takes precedence over `all`, and a denial over an approval.
         let decision = match (names(&args.deny, &call.id), names(&args.approve, &call.id)) {
             (true, _) => Decision::Deny(None),
@@ -63,7 +63,7 @@ pub(super) async fn decided(
 }
 
 /// Prompt for approvals at the terminal.
-pub(super) struct Asker {
+pub(super) struct TerminalPrompt {
     /// Scopes that the user has approved for the rest of the run.
     allowed: Vec<ApprovalScope>,
     cancel: CancellationToken,
@@ -79,7 +79,7 @@ enum Answer {
     Expired,
 }
 
-impl Asker {
+impl TerminalPrompt {
     /// Creates a prompt, or returns `None` without a terminal.
     pub(super) fn at_terminal(cancel: CancellationToken) -> Option<Self> {
         let keyboard = Some(env::keyboard()?);
@@ -101,17 +101,20 @@ impl Asker {
         Some(RunInput { approvals: decisions, ..RunInput::default() })
     }
 
-    async fn decide(&mut self, AwaitedCall { call, expires_at }: &AwaitedCall) -> Option<Decision> {
+    async fn decide(&mut self, ApprovalRequest { call, expires_at }: &ApprovalRequest) -> Option<Decision> {
         let scope = ApprovalScope::for_call(call);
         if self.allowed.iter().any(|allowed| allowed.covers(call)) {
             return Some(Decision::Approve);
         }
         if time_left(*expires_at).is_zero() {
-            out::say(&format!("the approval of {} expired, so the call is denied", escape_line(&call.name)));
+            out::stderr_line(&format!(
+                "the approval of {} expired, so the call is denied",
+                escape_line(&call.name)
+            ));
             return Some(Decision::Deny(Some(EXPIRED.to_owned())));
         }
         let (name, args) = (escape_line(&call.name), call.args.to_string());
-        out::say(&format!("the agent wants to call {name} {}", shortened(&args)));
+        out::stderr_line(&format!("the agent wants to call {name} {}", shortened(&args)));
         // Input typed before the question is not an answer to it.
         while self.lines().try_recv().is_ok() {}
         loop {
@@ -122,7 +125,7 @@ impl Asker {
             let line = match self.answer(*expires_at).await? {
                 Answer::Line(line) => line,
                 Answer::Expired => {
-                    out::say(&format!("\n{EXPIRED}"));
+                    out::stderr_line(&format!("\n{EXPIRED}"));
                     return Some(Decision::Deny(Some(EXPIRED.to_owned())));
                 }
             };
@@ -175,12 +178,12 @@ fn time_left(expires_at: Timestamp) -> Duration {
 /// Explains the answers, and shows arguments that the question truncated.
 fn explain(args: &str, covered: &str) {
     if args.chars().count() > MAX_ARG_CHARS {
-        out::say(&format!("all arguments: {}", escape_line(args)));
+        out::stderr_line(&format!("all arguments: {}", escape_line(args)));
     }
-    out::say("  y  run this call");
-    out::say("  n  deny it; so does an empty line");
-    out::say(&format!("  a  run it, and do not ask again for {covered} during this run"));
-    out::say("  any other text denies the call and is sent to the agent");
+    out::stderr_line("  y  run this call");
+    out::stderr_line("  n  deny it; so does an empty line");
+    out::stderr_line(&format!("  a  run it, and do not ask again for {covered} during this run"));
+    out::stderr_line("  any other text denies the call and is sent to the agent");
 }
 
 /// Maximum number of characters of arguments in a question.
@@ -199,12 +202,12 @@ fn shortened(text: &str) -> String {
 }
 
 /// Describes a call awaiting approval.
-pub(super) fn shown(AwaitedCall { call, expires_at }: &AwaitedCall) -> Value {
+pub(super) fn approval_json(ApprovalRequest { call, expires_at }: &ApprovalRequest) -> Value {
     json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args, "expires_at": expires_at })
 }
 
 /// Returns a hint about deciding the pending calls of a session.
-pub(super) fn advice(session: SessionId) -> String {
+pub(super) fn resume_hint(session: SessionId) -> String {
     format!(
         "calls awaiting approval: run them with `rkat run --resume={session} --approve all` or reject them with `--deny all`; \
          pass this run's limits, schema, and tools again"

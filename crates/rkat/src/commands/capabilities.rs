@@ -1,6 +1,6 @@
 //! `rkat capabilities`.
 
-use meerkat::{Backend, Config, ErrorKind, Manifest};
+use meerkat::{Backend, Config, ErrorKind, RealmManifest};
 use meerkat_contracts::CapabilityReport;
 
 use super::{check_known, open};
@@ -16,7 +16,10 @@ pub(super) async fn capabilities(args: &ScopeArgs) -> Result<CapabilityReport, C
         Ok(Some(report)) => return Ok(report),
         Ok(None) => {}
         Err(error) => {
-            out::say(&format!("warning: {}; the report is for the default config", error.body().message));
+            out::stderr_line(&format!(
+                "warning: {}; the report is for the default config",
+                error.body().message
+            ));
         }
     }
     Ok(meerkat::capabilities(&Config::default(), args.realm_backend.unwrap_or(Backend::Sqlite)))
@@ -26,8 +29,8 @@ pub(super) async fn capabilities(args: &ScopeArgs) -> Result<CapabilityReport, C
 async fn stored(args: &ScopeArgs) -> Result<Option<CapabilityReport>, CliError> {
     let (scope, unnamed) = args.scope();
     // Without a state root, no store exists.
-    let Ok(options) = scope.options(unnamed, &env::surroundings(), "rkat") else { return Ok(None) };
-    match Manifest::read(&options.state_root, &options.realm) {
+    let Ok(options) = scope.options(unnamed, &env::system_dirs(), "rkat") else { return Ok(None) };
+    match RealmManifest::read(&options.state_root, &options.realm) {
         // Only a realm that does not exist is reported as invalid parameters.
         Err(error) if error.kind() == ErrorKind::InvalidParams => Ok(None),
         Err(error) => Err(error.into()),

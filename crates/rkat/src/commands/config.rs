@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{call, open, open_known, print_json};
-use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, Document, ScopeArgs};
+use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, ConfigSource, ScopeArgs};
 use crate::error::CliError;
 use crate::out;
 
@@ -40,7 +40,7 @@ async fn change(scope: &ScopeArgs, action: &str, key: &str, input: &ConfigInput)
     Ok(())
 }
 
-fn document(input: &Document) -> Result<Value, CliError> {
+fn document(input: &ConfigSource) -> Result<Value, CliError> {
     if let Some(text) = &input.json {
         return from_json(text, "--json");
     }

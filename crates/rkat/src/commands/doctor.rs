@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use meerkat::skill::Effect;
+use meerkat::skills::Effect;
 use meerkat::{
-    Config, HookEntry, HookRuntime, Runtime, SandboxMode, can_cover, check_confinement, key_variables,
+    Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets, check_sandbox,
 };
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn print(finding: &Finding) {
 }
 
 fn keys() -> Finding {
-    let set: Vec<_> = key_variables()
+    let set: Vec<_> = api_key_variables()
         .into_iter()
         .filter(|(name, _)| env::secret(name).is_some_and(|key| !key.trim().is_empty()))
         .map(|(name, provider)| format!("{provider} ({name})"))
@@ -130,7 +130,7 @@ fn unusable(error: &meerkat::Error) -> Finding {
     if let Some(hint) = &hint {
         message = message.trim_end_matches(hint.as_str()).trim_end_matches("; ").to_owned();
     }
-    if let meerkat::Error::OfSession { id, .. } = error {
+    if let meerkat::Error::InSession { id, .. } = error {
         message = format!("session `{id}`: {message}");
     }
     // The hint must not suggest `rkat doctor` itself.
@@ -189,12 +189,12 @@ fn sandbox(config: &Config) -> Finding {
         let message = "shell commands run without a sandbox, because `shell.sandbox` is `off`";
         return Finding::bad("sandbox", Health::Warning, message, fix);
     }
-    if let Err(error) = check_confinement() {
+    if let Err(error) = check_sandbox() {
         let health = if config.tools.shell_enabled { Health::Fault } else { Health::Warning };
         let fix = "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`";
         return Finding::bad("sandbox", health, format!("shell commands are rejected: {error}"), fix);
     }
-    if env::program().is_some_and(|program| can_cover(&program)) {
+    if env::program().is_some_and(|program| can_mask_secrets(&program)) {
         return Finding::ok("sandbox", "shell commands run in a sandbox, and secrets are masked");
     }
     let message = "shell commands run in a sandbox without separate mounts: a file that a command creates in a directory with \

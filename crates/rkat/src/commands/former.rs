@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use meerkat::{Manifest, Origin, Realm, RealmId};
+use meerkat::{Realm, RealmId, RealmManifest, RealmOrigin};
 
 use crate::args::ScopeArgs;
 use crate::env;
@@ -14,7 +14,7 @@ use crate::render::shell_word;
 /// Prints one line if sessions of this directory may be in another realm.
 pub(super) fn print_notice(args: &ScopeArgs) {
     if let Some((message, command)) = find(args) {
-        out::say(&format!("notice: {message}; {command} shows them"));
+        out::stderr_line(&format!("notice: {message}; {command} shows them"));
     }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
     if args.isolated {
         return None;
     }
-    let (scope, system_dirs) = (args.scope().0, env::surroundings());
+    let (scope, system_dirs) = (args.scope().0, env::system_dirs());
     let state_root = scope.state_root(&system_dirs).ok()?;
     let realms = scope.former_realms(&system_dirs).ok()?;
     let dir = system_dirs.current_dir.as_deref();
@@ -48,9 +48,9 @@ pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
 /// Counts the sessions of a realm that may belong to this directory. Manifests of earlier versions do not record the
 /// directory.
 fn count(state_root: &Path, realm: &RealmId, dir: Option<&Path>) -> Option<u64> {
-    let manifest = Manifest::read(state_root, realm).ok()?;
+    let manifest = RealmManifest::read(state_root, realm).ok()?;
     let is_here = |workspace: &String| dir.is_some_and(|dir| Path::new(workspace) == dir);
-    if manifest.origin != Origin::Workspace || !manifest.workspace.as_ref().is_none_or(is_here) {
+    if manifest.origin != RealmOrigin::Workspace || !manifest.workspace.as_ref().is_none_or(is_here) {
         return None;
     }
     Realm::count_sessions(state_root, realm).ok().filter(|count| *count > 0)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use meerkat::hub::{Access, Client, ClientOptions, HubError, Rbac, bind};
 use meerkat::token::{FILE_NAME, GUARDED_FILE_NAME, TokenError, generate, is_own, read_or_create_named};
 use meerkat::{HostedHub, Runtime};
-use meerkat_mcp_server::terminated;
+use meerkat_mcp_server::shutdown_signal;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
@@ -29,7 +29,7 @@ pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, Cl
 }
 
 async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
-    let terminated = terminated();
+    let terminated = shutdown_signal();
     let rbac = args.rbac.as_deref().map(read_rules).transpose()?;
     let runtime = open(scope)?;
     let admit = |explicit: Option<String>, name: &str| match args.no_token {
@@ -48,17 +48,20 @@ async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError>
         }
         None => None,
     };
-    let hosted = Hosted::new(&runtime, &listener, &access).await?;
-    out::say(&format!("rkat: realm `{}`, hub listening on {}", runtime.realm().id(), hosted.url));
+    let hosted = RealmHub::new(&runtime, &listener, &access).await?;
+    out::stderr_line(&format!("rkat: realm `{}`, hub listening on {}", runtime.realm().id(), hosted.url));
     if let Some(paths) = runtime.realm().paths().filter(|_| access.admit_same_user) {
         let file = paths.root.join(FILE_NAME);
-        out::say(&format!("rkat: workers of other users must send the token in `{}`", file.display()));
+        out::stderr_line(&format!(
+            "rkat: workers of other users must send the token in `{}`",
+            file.display()
+        ));
     }
     let shutdown = tokio_util::sync::CancellationToken::new();
     let open = hosted.serve(listener, access, shutdown.cancelled());
     let closed = async {
         if let Some((listener, access)) = guarded {
-            out::say(&format!("rkat: guarded hub listening on {}", listener_url(&listener)));
+            out::stderr_line(&format!("rkat: guarded hub listening on {}", listener_url(&listener)));
             hosted.hub.hub().serve(listener, access, shutdown.cancelled()).await;
         }
     };
@@ -71,19 +74,19 @@ async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError>
 }
 
 /// The realm's hub in this process. Other processes can find it until this is dropped.
-pub(super) struct Hosted {
+pub(super) struct RealmHub {
     hub: HostedHub,
     url: String,
-    _beacon: Option<meerkat::Beacon>,
+    _beacon: Option<meerkat::EndpointFile>,
 }
 
-impl Hosted {
+impl RealmHub {
     pub(super) async fn new(
         runtime: &Runtime,
         listener: &TcpListener,
         access: &Access,
     ) -> Result<Self, CliError> {
-        let hub = runtime.host_hub(|line| out::say(&format!("hub: {line}"))).await?;
+        let hub = runtime.host_hub(|line| out::stderr_line(&format!("hub: {line}"))).await?;
         let url = listener_url(listener);
         let beacon = hub.announce(url.clone(), access.token.clone())?;
         Ok(Self { hub, url, _beacon: beacon })
@@ -104,12 +107,14 @@ fn listener_url(listener: &TcpListener) -> String {
 }
 
 /// Binds the hub address of `rkat serve`; prints a warning and returns `None` if the address is in use.
-pub(super) fn beside(address: &str, access: &Access) -> Result<Option<TcpListener>, CliError> {
+pub(super) fn bind_optional(address: &str, access: &Access) -> Result<Option<TcpListener>, CliError> {
     match bind(address, access) {
         Ok(listener) => Ok(Some(listener)),
         Err(HubError::Listen { address, source }) => {
             let hint = "pass --hub ADDRESS or --no-hub";
-            out::say(&format!("warning: hub not started: cannot listen on `{address}`: {source}; {hint}"));
+            out::stderr_line(&format!(
+                "warning: hub not started: cannot listen on `{address}`: {source}; {hint}"
+            ));
             Ok(None)
         }
         Err(error) => Err(listen_error(error)),
@@ -128,7 +133,7 @@ pub(super) fn access(runtime: &Runtime, explicit: Option<String>, name: &str) ->
         (None, Some(paths)) => read_or_create_named(&paths.root, name).map_err(token_error)?,
         (None, None) => generate(),
     };
-    out::secrets().learn(&token);
+    out::secrets().add(&token);
     Ok(Access { token: Some(token), admit_same_user, ..Access::default() })
 }
 
@@ -178,7 +183,7 @@ fn listen_error(error: HubError) -> CliError {
 async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<ExitCode, CliError> {
     let (url, token) = match url {
         Some(url) => (url, env::token()),
-        None => place(scope).await?,
+        None => locate_hub(scope).await?,
     };
     let options = ClientOptions { url: url.clone(), token, name: "rkat hub status".to_owned() };
     let client = match Client::connect(options).await {
@@ -190,7 +195,7 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
             }
             let why =
                 std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
-            out::say(&format!("error: {error}{why}; `rkat hub` starts one"));
+            out::stderr_line(&format!("error: {error}{why}; `rkat hub` starts one"));
             return Ok(ExitCode::FAILURE);
         }
     };
@@ -212,7 +217,7 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
 }
 
 /// Returns the published URL and token of the realm's hub, or the default address.
-async fn place(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> {
+async fn locate_hub(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> {
     let endpoint = match super::check_known(scope).and_then(|()| open(scope)) {
         Ok(runtime) => runtime.registry().await?.hub(),
         Err(error) => return Err(error),

@@ -15,7 +15,7 @@ pub(super) async fn image(scope: &ScopeArgs, args: ImageArgs) -> Result<ExitCode
     let runtime = open(scope)?;
     let reply = call(&runtime, "meerkat_generate_image", request(&args)?).await?;
     for warning in reply["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        out::say(&format!("warning: {warning}"));
+        out::stderr_line(&format!("warning: {warning}"));
     }
     let view = &reply["images"][0];
     let id = view["blob_ref"]["blob_id"].as_str().unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) async fn image(scope: &ScopeArgs, args: ImageArgs) -> Result<ExitCode
         out::line(id);
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    out::say(&format!(
+    out::stderr_line(&format!(
         "{} · {}x{} · {}",
         text(&view["media_type"]),
         view["width"],

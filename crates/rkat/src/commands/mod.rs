@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use meerkat::ops::{Call, find};
 use meerkat::{
-    ConfigAccess, Manifest, McpServers, Notify, Realm, RealmId, RunControl, Runtime, RuntimeOptions,
+    ConfigAccess, McpServers, NoticeSink, Realm, RealmId, RealmManifest, RunControl, Runtime, RuntimeOptions,
     SessionQuery, SessionView, ToolboxOptions, UnreadableSession,
 };
 use serde_json::{Value, json};
@@ -76,21 +76,21 @@ fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
 /// MCP servers for the agents of a run, and the sink for notices.
 struct Agents {
     servers: Arc<McpServers>,
-    notify: Notify,
+    notify: NoticeSink,
 }
 
 /// Like [`open`], for running agents.
 fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliError> {
     let (scope, unnamed) = args.scope();
-    let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
+    let options = scope.options(unnamed, &env::system_dirs(), "rkat")?;
     let realm = Realm::open(options)?;
     for warning in realm.warnings() {
-        out::say(&format!("warning: {warning}"));
+        out::stderr_line(&format!("warning: {warning}"));
     }
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
-    let (servers, notify): (_, Notify) = match agents {
+    let (servers, notify): (_, NoticeSink) = match agents {
         Some(agents) => (Some(agents.servers), agents.notify),
-        None => (None, Arc::new(out::say)),
+        None => (None, Arc::new(out::stderr_line)),
     };
     let options = RuntimeOptions {
         skills: Some(skill::skills(args)?),
@@ -98,7 +98,7 @@ fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliErr
         secrets: Some(secrets),
         servers,
         tools: tools(args)?,
-        hook_files: Some(Arc::new(servers::hook_files(args).telling(notify))),
+        hook_files: Some(Arc::new(servers::hook_files(args).with_notices(notify))),
         config_access: ConfigAccess::Owner,
         redactor: out::secrets(),
         ..RuntimeOptions::default()
@@ -110,13 +110,13 @@ fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliErr
 pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
     let (scope, _) = args.scope();
     Ok(ToolboxOptions {
-        workspace: args.context_root.clone().or_else(|| env::surroundings().current_dir),
+        workspace: args.context_root.clone().or_else(|| env::system_dirs().current_dir),
         home: env::home(),
-        temporary: env::temporary(),
-        private: vec![scope.state_root(&env::surroundings())?],
+        temp_dir: env::temp_dir(),
+        hidden_dirs: vec![scope.state_root(&env::system_dirs())?],
         environment: env::all(),
         supervisor: env::program(),
-        zone: env::time_zone,
+        time_zone: env::time_zone,
     })
 }
 
@@ -129,7 +129,7 @@ fn open_known(args: &ScopeArgs) -> Result<Runtime, CliError> {
 fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
     if let Some(name) = &args.realm {
         let (scope, _) = args.scope();
-        Manifest::read(&scope.state_root(&env::surroundings())?, &RealmId::explicit(name)?)?;
+        RealmManifest::read(&scope.state_root(&env::system_dirs())?, &RealmId::explicit(name)?)?;
     }
     Ok(())
 }
@@ -163,7 +163,7 @@ async fn list_sessions(runtime: &Runtime, query: SessionQuery) -> Result<Vec<Ses
         match entry {
             Ok(view) => views.push(view),
             Err(UnreadableSession { id, error }) => {
-                out::say(&format!("warning: cannot read session `{id}`: {}", error.body().message));
+                out::stderr_line(&format!("warning: cannot read session `{id}`: {}", error.body().message));
             }
         }
     }

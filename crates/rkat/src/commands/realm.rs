@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::{
-    Clock as _, Force, Manifest, Origin, Realm, RealmId, RealmInfo, RealmScope, SystemClock, Unnamed,
+    Clock as _, DefaultRealm, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, RealmScope,
+    SystemClock,
 };
 use serde_json::{Value, json};
 
@@ -17,15 +18,15 @@ use crate::render::{ago, table};
 
 pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode, CliError> {
     let (scope, unnamed) = args.scope();
-    let state_root = scope.state_root(&env::surroundings())?;
+    let state_root = scope.state_root(&env::system_dirs())?;
     match command {
         RealmCommand::Current => {
-            out::line(&scope.options(unnamed, &env::surroundings(), "rkat")?.realm.to_string())
+            out::line(&scope.options(unnamed, &env::system_dirs(), "rkat")?.realm.to_string())
         }
         RealmCommand::List { json } => list(&state_root, json)?,
         RealmCommand::Show { id, json } => {
             let id: RealmId = id.parse()?;
-            let manifest = Manifest::read(&state_root, &id)?;
+            let manifest = RealmManifest::read(&state_root, &id)?;
             show(&state_root, &manifest, json);
         }
         RealmCommand::Create { id, backend } => create(&scope, id, backend)?,
@@ -48,16 +49,16 @@ fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> 
         return Err(CliError::Usage(message.to_owned()));
     }
     let scope = RealmScope { realm: Some(id), backend, ..scope.clone() };
-    let options = scope.options(Unnamed::Isolated, &env::surroundings(), "rkat")?;
+    let options = scope.options(DefaultRealm::Isolated, &env::system_dirs(), "rkat")?;
     let realm = Realm::open(options)?;
     for warning in realm.warnings() {
-        out::say(&format!("warning: {warning}"));
+        out::stderr_line(&format!("warning: {warning}"));
     }
     out::line(&format!("{} ({})", realm.id(), realm.backend()));
     Ok(())
 }
 
-fn as_json(state_root: &Path, manifest: &Manifest) -> Value {
+fn as_json(state_root: &Path, manifest: &RealmManifest) -> Value {
     json!({
         "realm_id": manifest.realm_id,
         "backend": manifest.backend,
@@ -70,7 +71,7 @@ fn as_json(state_root: &Path, manifest: &Manifest) -> Value {
 fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
     let listing = Realm::list(state_root)?;
     for broken in &listing.broken {
-        out::say(&format!("warning: {broken}"));
+        out::stderr_line(&format!("warning: {broken}"));
     }
     if json {
         let realm = |info: &RealmInfo| {
@@ -82,7 +83,7 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
         return Ok(());
     }
     if listing.realms.is_empty() {
-        out::say(&format!("no realms in `{}`", state_root.display()));
+        out::stderr_line(&format!("no realms in `{}`", state_root.display()));
         return Ok(());
     }
     let now = SystemClock.now().as_second();
@@ -101,7 +102,7 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn show(state_root: &Path, manifest: &Manifest, json: bool) {
+fn show(state_root: &Path, manifest: &RealmManifest, json: bool) {
     let value = as_json(state_root, manifest);
     if json {
         return print_json(&value);
@@ -111,12 +112,12 @@ fn show(state_root: &Path, manifest: &Manifest, json: bool) {
     }
 }
 
-const fn origin(origin: Origin) -> &'static str {
+const fn origin(origin: RealmOrigin) -> &'static str {
     match origin {
-        Origin::Generated => "isolated",
-        Origin::Workspace => "workspace",
-        Origin::Explicit => "named",
-        Origin::LegacyUnknown => "unknown",
+        RealmOrigin::Generated => "isolated",
+        RealmOrigin::Workspace => "workspace",
+        RealmOrigin::Explicit => "named",
+        RealmOrigin::LegacyUnknown => "unknown",
     }
 }
 
@@ -125,9 +126,9 @@ fn prunable(state_root: &Path, isolated_only: bool, hours: u64) -> Result<Vec<Re
     let limit = SystemClock.now().as_second() - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
     let old = |info: &RealmInfo| !info.in_use && info.manifest.created_at.as_second() <= limit;
     let kind = |info: &RealmInfo| match info.manifest.origin {
-        Origin::Generated => true,
-        Origin::Workspace => !isolated_only,
-        Origin::Explicit | Origin::LegacyUnknown => false,
+        RealmOrigin::Generated => true,
+        RealmOrigin::Workspace => !isolated_only,
+        RealmOrigin::Explicit | RealmOrigin::LegacyUnknown => false,
     };
     let listing = Realm::list(state_root)?;
     let chosen = listing.realms.into_iter().filter(|info| old(info) && kind(info));
@@ -144,8 +145,8 @@ fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliEr
         }
     }
     match (chosen.is_empty(), force) {
-        (true, _) => out::say("no realms to prune"),
-        (false, false) => out::say("nothing was deleted; add --force to delete"),
+        (true, _) => out::stderr_line("no realms to prune"),
+        (false, false) => out::stderr_line("nothing was deleted; add --force to delete"),
         (false, true) => {}
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::RealmRegistry;
-use meerkat::registered::{Error as Fault, StoredPrompt};
+use meerkat::registry::{Error as Fault, StoredPrompt};
 use serde_json::{Value, json};
 
 use super::{open, open_known, print_json};
@@ -66,7 +66,7 @@ fn report_removal(done: &Value, missing: &str, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !json {
-        out::say(&format!("error: {missing}; `rkat registry list` shows all entries"));
+        out::stderr_line(&format!("error: {missing}; `rkat registry list` shows all entries"));
     }
     ExitCode::FAILURE
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat::{
-    BudgetLimits, Completion, Content, McpServers, NewSessionOptions, Outcome, OutputSchema, Pending, Report,
-    RunControl, RunInput, RunResult, Runtime, SessionId, SessionRef, SkillKey, TerminalCause, ToolCall,
-    ToolOverlay, TurnOptions,
+    BudgetLimits, Completion, Content, McpServers, NewSessionOptions, Outcome, OutputSchema, Pending,
+    RunControl, RunInput, RunReport, RunResult, Runtime, SessionId, SessionRef, SkillKey, TerminalCause,
+    ToolCall, ToolOverlay, TurnOptions,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::approvals::{self, Asker};
-use super::screen::Screen;
+use super::approvals::{self, TerminalPrompt};
+use super::screen::RunDisplay;
 use super::{Agents, former, open_for_with, open_with, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
 use crate::env;
@@ -31,14 +31,14 @@ const MCP_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
-    let screen = Screen::start(&args);
+    let screen = RunDisplay::start(&args);
     let done = Box::pin(run_on(&screen, scope, args)).await;
     // Print notices before the error.
     screen.flush().await;
     done
 }
 
-async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
+async fn run_on(screen: &RunDisplay, scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
     let prompt = prompt(&args).await?;
     let mut turn = turn(&args, prompt.clone().unwrap_or_default())?;
     let locator = args.resume.as_deref().map(Locator::parse);
@@ -61,7 +61,7 @@ async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<Exit
     let first = match &locator {
         Some(locator) => {
             let id = locator.find(&runtime).await?;
-            turn.input.approvals = approvals::decided(&args, &runtime, id).await?;
+            turn.input.approvals = approvals::parse_decisions(&args, &runtime, id).await?;
             match prompt {
                 Some(_) => runtime.sessions().start_turn(id, turn, control.clone()).await,
                 None => Ok(waiting(&runtime, id).await?),
@@ -72,17 +72,17 @@ async fn run_on(screen: &Screen, scope: ScopeArgs, args: RunArgs) -> Result<Exit
             runtime.sessions().create(options, turn, control.clone()).await
         }
     };
-    let done = through_approvals(first, &runtime, further, (&control, screen)).await;
+    let done = run_with_approvals(first, &runtime, further, (&control, screen)).await;
     screen.flush().await;
     if !args.quiet {
-        servers::tell_faults(&servers);
+        servers::report_problems(&servers);
     }
     runtime.shutdown(SHUTDOWN_TIMEOUT).await;
     // Background hooks may have ended in the meantime.
     screen.flush().await;
     let result = done?;
     for warning in &result.warnings {
-        out::say(&format!("warning: {warning}"));
+        out::stderr_line(&format!("warning: {warning}"));
     }
     if result.model == "offline" && !has_model && locator.is_none() && !args.quiet {
         out::note("no API key configured; using the offline model");
@@ -106,19 +106,19 @@ async fn waiting(runtime: &Runtime, id: SessionId) -> Result<RunResult, CliError
     let view = runtime.sessions().read(id).await?;
     let cost = Some(view.cost).filter(|cost| !cost.is_zero());
     let report =
-        Report { outcome: Outcome::Pending(pending), steps: 0, tool_calls: 0, usage: view.usage, cost };
+        RunReport { outcome: Outcome::Pending(pending), steps: 0, tool_calls: 0, usage: view.usage, cost };
     let (warnings, schema_warnings) = (Vec::new(), Vec::new());
     Ok(RunResult { session_id: id, model: view.model, warnings, schema_warnings, report })
 }
 
 /// Asks the user at the terminal about calls awaiting approval, and resumes with the answers.
-async fn through_approvals(
+async fn run_with_approvals(
     mut done: Result<RunResult, meerkat::Error>,
     runtime: &Runtime,
     turn: TurnOptions,
-    (control, screen): (&RunControl, &Screen),
+    (control, screen): (&RunControl, &RunDisplay),
 ) -> Result<RunResult, meerkat::Error> {
-    let Some(mut asker) = Asker::at_terminal(control.cancel.clone()) else { return done };
+    let Some(mut asker) = TerminalPrompt::at_terminal(control.cancel.clone()) else { return done };
     screen.flush().await;
     while let Ok(result) = &done
         && let Some(input) = asker.ask(result).await
@@ -141,7 +141,7 @@ async fn through_approvals(
 }
 
 /// Starts the MCP servers, and waits for them if requested.
-async fn start_servers(scope: &ScopeArgs, args: &RunArgs, screen: &Screen) -> Arc<McpServers> {
+async fn start_servers(scope: &ScopeArgs, args: &RunArgs, screen: &RunDisplay) -> Arc<McpServers> {
     let servers = servers::servers(scope, screen.notify());
     screen.set_servers(&servers);
     servers.start();
@@ -156,8 +156,8 @@ async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    runtime.settle_skills().await?;
-    let snapshot = runtime.skills().catalogue().snapshot();
+    runtime.refresh_skills().await?;
+    let snapshot = runtime.skills().catalog().snapshot();
     let key = |name: &String| {
         let key = &snapshot.by_name(name).map_err(CliError::Skill)?.key;
         Ok(SkillKey { source_uuid: key.source_uuid.to_string(), skill_name: key.skill_name.to_string() })
@@ -168,7 +168,7 @@ async fn skill_keys(runtime: &Runtime, names: &[String]) -> Result<Vec<SkillKey>
 /// Returns the prompt: empty if calls are decided on the command line, `None` if a session is resumed without a prompt.
 async fn prompt(args: &RunArgs) -> Result<Option<String>, CliError> {
     match args.prompt.as_deref() {
-        None if approvals::are_decided(args) => Ok(Some(String::new())),
+        None if approvals::has_decisions(args) => Ok(Some(String::new())),
         Some(word) if is_clearly_reference(word) => Err(CliError::Usage(format!(
             "`{word}` is a session, not a prompt; resume the session with `--resume {word} \"…\"`"
         ))),
@@ -262,17 +262,17 @@ fn interrupt_on_ctrl_c() -> CancellationToken {
     let cancel = CancellationToken::new();
     let token = cancel.clone();
     tokio::spawn(async move {
-        asked_to_end().await;
+        shutdown_signal().await;
         out::note("interrupting; press Ctrl-C again to exit immediately");
         token.cancel();
-        asked_to_end().await;
+        shutdown_signal().await;
         std::process::exit(130);
     });
     cancel
 }
 
 /// Waits for Ctrl-C or SIGTERM. SIGHUP keeps its default effect.
-async fn asked_to_end() {
+async fn shutdown_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -309,13 +309,13 @@ fn print_pending(pending: &Pending, session: SessionId) {
         out::line(&call_json(call).to_string());
     }
     for awaited in &pending.approvals {
-        out::line(&approvals::shown(awaited).to_string());
+        out::line(&approvals::approval_json(awaited).to_string());
     }
     if !pending.calls.is_empty() {
         out::note("the session is waiting for tool results; send them with meerkat_resume");
     }
     if !pending.approvals.is_empty() {
-        out::note(&approvals::advice(session));
+        out::note(&approvals::resume_hint(session));
     }
 }
 
@@ -348,7 +348,7 @@ fn as_json(runtime: &Runtime, result: &RunResult) -> Value {
     match &report.outcome {
         Outcome::Pending(pending) => {
             let calls: Vec<_> = pending.calls.iter().map(call_json).collect();
-            let awaited: Vec<_> = pending.approvals.iter().map(approvals::shown).collect();
+            let awaited: Vec<_> = pending.approvals.iter().map(approvals::approval_json).collect();
             json!({
                 "status": if awaited.is_empty() { "pending_tool_call" } else { "pending_approval" },
                 "session_id": result.session_id,

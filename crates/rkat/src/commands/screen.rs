@@ -5,7 +5,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-use meerkat::{AgentEvent, BudgetType, EventEnvelope, EventSink, McpServers, Notify};
+use meerkat::{AgentEvent, BudgetType, EventEnvelope, EventSink, McpServers, NoticeSink};
 use tokio::sync::oneshot;
 
 use crate::args::{Output, RunArgs};
@@ -17,7 +17,7 @@ const TOOL_OMITTED: &str = "tool_scope";
 
 /// Level of detail on stderr.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Notes {
+enum NoteLevel {
     None,
     Warnings,
     /// Warnings and progress.
@@ -29,7 +29,7 @@ enum Notes {
 struct View {
     streams: bool,
     verbose: bool,
-    notes: Notes,
+    notes: NoteLevel,
 }
 
 enum Entry {
@@ -40,14 +40,14 @@ enum Entry {
 }
 
 /// Display of a run in progress.
-pub(super) struct Screen {
+pub(super) struct RunDisplay {
     view: View,
     /// Unbounded, because the run holds all queued events in memory as well.
     entries: Sender<Entry>,
     servers: Arc<OnceLock<Arc<McpServers>>>,
 }
 
-impl Screen {
+impl RunDisplay {
     pub(super) fn start(args: &RunArgs) -> Self {
         let (view, servers) = (View::new(args), Arc::default());
         let (sender, entries) = channel();
@@ -63,7 +63,7 @@ impl Screen {
     }
 
     /// Returns the sink for notices to the user, each on a separate line.
-    pub(super) fn notify(&self) -> Notify {
+    pub(super) fn notify(&self) -> NoticeSink {
         let entries = self.entries.clone();
         Arc::new(move |line: &str| {
             // The thread lives as long as the process.
@@ -74,7 +74,7 @@ impl Screen {
     /// Returns the event sink for runs.
     pub(super) fn sink(&self) -> Option<EventSink> {
         let View { streams, verbose, notes } = self.view;
-        if !streams && !verbose && notes == Notes::None {
+        if !streams && !verbose && notes == NoteLevel::None {
             return None;
         }
         let entries = self.entries.clone();
@@ -104,9 +104,9 @@ impl View {
             streams: text && (args.stream || (env::stdout_is_terminal() && !args.no_stream)),
             verbose: args.verbose,
             notes: match args.quiet {
-                true => Notes::None,
-                false if env::stderr_has_colours() => Notes::Progress,
-                false => Notes::Warnings,
+                true => NoteLevel::None,
+                false if env::stderr_has_colors() => NoteLevel::Progress,
+                false => NoteLevel::Warnings,
             },
         }
     }
@@ -127,7 +127,7 @@ impl Writer {
                 Entry::Event(event) => self.show(*event),
                 Entry::Notice(line) => {
                     self.close_line();
-                    out::say(&line);
+                    out::stderr_line(&line);
                 }
                 Entry::Mark(reached) => {
                     self.close_line();
@@ -139,9 +139,9 @@ impl Writer {
 
     fn show(&mut self, event: AgentEvent) {
         let View { streams, verbose, notes } = self.view;
-        let (progress, warns) = (notes == Notes::Progress, notes != Notes::None);
+        let (progress, warns) = (notes == NoteLevel::Progress, notes != NoteLevel::None);
         if verbose {
-            out::say(&serde_json::to_string(&event).unwrap_or_default());
+            out::stderr_line(&serde_json::to_string(&event).unwrap_or_default());
         }
         match event {
             AgentEvent::TextDelta { delta } if streams => {
@@ -157,9 +157,9 @@ impl Writer {
             {
                 self.close_line();
                 let (tool, status) = (&payload.target, &payload.status);
-                let place = self.servers.get().map(|servers| servers::place_of_tool(servers, tool));
+                let place = self.servers.get().map(|servers| servers::tool_location(servers, tool));
                 let place = place.unwrap_or_default();
-                out::say(&format!("warning: tool `{tool}` is {status}{place}"));
+                out::stderr_line(&format!("warning: tool `{tool}` is {status}{place}"));
             }
             AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
                 self.close_line();
@@ -169,7 +169,10 @@ impl Writer {
                     BudgetType::ToolCalls => "tool call",
                     BudgetType::Cost => "cost",
                 };
-                out::say(&format!("warning: {:.0}% of the run's {what} budget is used", percent * 100.0));
+                out::stderr_line(&format!(
+                    "warning: {:.0}% of the run's {what} budget is used",
+                    percent * 100.0
+                ));
             }
             AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                 self.close_line();

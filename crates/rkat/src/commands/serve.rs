@@ -7,11 +7,11 @@ use meerkat::RuntimeOptions;
 use meerkat::hub::Access;
 use meerkat::token::FILE_NAME;
 use meerkat_mcp_server::http::{ClientToken, Listen, TokenOptions};
-use meerkat_mcp_server::{Host, Server};
+use meerkat_mcp_server::{LazyRuntime, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::hub::{Hosted, access, beside};
+use super::hub::{RealmHub, access, bind_optional};
 use crate::args::{ScopeArgs, ServeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -20,7 +20,7 @@ use crate::servers;
 
 pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode, CliError> {
     let (scope, unnamed) = args.scope();
-    let options = scope.options(unnamed, &env::surroundings(), "rkat")?;
+    let options = scope.options(unnamed, &env::system_dirs(), "rkat")?;
     let realm = options.realm.clone();
     let secrets: meerkat::SecretSource = Arc::new(env::secret);
     let instance = scope.instance;
@@ -31,13 +31,13 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         realm_dir: options.dir(),
     };
     let token = token.resolve().map_err(CliError::Listen)?;
-    token.secret().iter().for_each(|secret| out::secrets().learn(secret));
+    token.secret().iter().for_each(|secret| out::secrets().add(secret));
     let config_access = token.access();
     let servers = servers::servers(args, Arc::new(out::queue));
     let skills = super::skill::skills(args)?;
     let agents = skills.clone();
     let tools = super::tools(args)?;
-    let hook_files = Arc::new(servers::hook_files(args).telling(Arc::new(out::queue)));
+    let hook_files = Arc::new(servers::hook_files(args).with_notices(Arc::new(out::queue)));
     let runtime_options = move || RuntimeOptions {
         skills: Some(agents.clone()),
         instance: instance.clone(),
@@ -49,9 +49,11 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         config_access,
         ..RuntimeOptions::default()
     };
-    let host = Host::on_realm(options, runtime_options, |warning| out::say(&format!("warning: {warning}")));
+    let host = LazyRuntime::on_realm(options, runtime_options, |warning| {
+        out::stderr_line(&format!("warning: {warning}"))
+    });
     let announce = |address| {
-        out::say(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
+        out::stderr_line(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
         token.connect_line(address).iter().for_each(|line| out::say_token(&format!("rkat: {line}")));
     };
     let listen = Listen {
@@ -83,10 +85,10 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
 
 /// Starts a hub next to the server if its address is free and the realm has no hub.
 async fn hub(
-    host: &Host,
+    host: &LazyRuntime,
     address: &str,
     token: ClientToken,
-) -> Result<Option<(Hosted, TcpListener, Access)>, CliError> {
+) -> Result<Option<(RealmHub, TcpListener, Access)>, CliError> {
     let runtime = host.runtime().await?;
     let access = match token {
         ClientToken::Given(token) => access(runtime, Some(token), FILE_NAME)?,
@@ -95,17 +97,17 @@ async fn hub(
         // `--no-token` applies to MCP clients only, not to the hub.
         ClientToken::None => access(runtime, None, FILE_NAME)?,
     };
-    let Some(listener) = beside(address, &access)? else { return Ok(None) };
-    let hosted = match Hosted::new(runtime, &listener, &access).await {
+    let Some(listener) = bind_optional(address, &access)? else { return Ok(None) };
+    let hosted = match RealmHub::new(runtime, &listener, &access).await {
         Err(CliError::Meerkat(meerkat::Error::HubRunning { url, pid })) => {
             let instead = "workers connect there";
-            out::say(&format!(
+            out::stderr_line(&format!(
                 "warning: hub not started: the realm already has one at {url} (pid {pid}); {instead}"
             ));
             return Ok(None);
         }
         hosted => hosted?,
     };
-    out::say(&format!("rkat: hub for workers on {}", hosted.url()));
+    out::stderr_line(&format!("rkat: hub for workers on {}", hosted.url()));
     Ok(Some((hosted, listener, access)))
 }

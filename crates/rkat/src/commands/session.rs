@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use meerkat::{Archived, Clock as _, SessionQuery, SystemClock};
+use meerkat::{ArchivedFilter, Clock as _, SessionQuery, SystemClock};
 use serde_json::json;
 
 use super::{call, former, list_sessions, open_for, open_known, pairs, print_json};
@@ -22,7 +22,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
             let request = json!({
                 "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
             });
-            let archived = if archived { Archived::Included } else { Archived::Hidden };
+            let archived = if archived { ArchivedFilter::Included } else { ArchivedFilter::Hidden };
             let query = SessionQuery { labels, archived, offset, limit: Some(limit) };
             let views = list_sessions(&runtime, query).await?;
             if json {
@@ -30,7 +30,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
                 return Ok(ExitCode::SUCCESS);
             }
             if views.is_empty() {
-                out::say(&format!("no sessions in realm `{}`", runtime.realm().id()));
+                out::stderr_line(&format!("no sessions in realm `{}`", runtime.realm().id()));
             } else {
                 out::print(&render::sessions(&views, SystemClock.now().as_second(), env::page()));
             }

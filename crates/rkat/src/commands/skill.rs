@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::{Config, Manifest, SecretSource, ServerFiles, Skills, SkillsOptions, Supplied};
+use meerkat::{BundledSkills, Config, RealmManifest, SecretSource, ServerFiles, Skills, SkillsOptions};
 use meerkat_mcp_server::{Stdio, serve_skills};
 use meerkat_skills::view::inspect;
 use meerkat_skills::{
-    Catalogue, GitOptions, Ignored, Limits, Listed, Origin, Overwrite, Place, RefKind, Report, Roots, Skill,
-    Snapshot, Trust, create, install, lint_file, remove, standard_roots, stays_within,
+    Catalog, GitOptions, Ignored, Limits, Origin, Overwrite, RefKind, Report, Roots, Skill, SkillLocation,
+    Snapshot, SnapshotEntry, Trust, create, ensure_within, install, lint_file, remove, standard_roots,
 };
 use serde_json::{Value, json};
 
 use super::print_json;
-use crate::args::{ScopeArgs, SkillCommand, SkillPlace};
+use crate::args::{InstallTarget, ScopeArgs, SkillCommand};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
@@ -22,7 +22,7 @@ use crate::render::table;
 
 pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<ExitCode, CliError> {
     match command {
-        SkillCommand::List { all, json } => list(catalogue(scope).await?, all, json).await,
+        SkillCommand::List { all, json } => list(catalog(scope).await?, all, json).await,
         SkillCommand::Show { name, json } => show(&*snapshot(scope).await?, &name, json)?,
         SkillCommand::Serve => serve(scope).await?,
         SkillCommand::Update => return update(scope).await,
@@ -31,20 +31,20 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
             let root = writable_root(scope, &place)?;
             let origin = parse_origin(origin, reference, &root)?;
             let installed = install(&origin, name.as_deref(), &root, overwrite_mode(force)).await;
-            let folder = root.join(installed.map_err(CliError::Skill)?.name);
-            chosen(scope, &folder)?;
-            out::line(&folder.display().to_string());
+            let dir = root.join(installed.map_err(CliError::Skill)?.name);
+            trust_new_skill(scope, &dir)?;
+            out::line(&dir.display().to_string());
         }
         SkillCommand::Remove { name, place, force } => {
-            let folder = root(scope, &place)?.join(&name);
-            let root = folder.parent().unwrap_or(&folder);
+            let dir = root(scope, &place)?.join(&name);
+            let root = dir.parent().unwrap_or(&dir);
             remove(root, &name, overwrite_mode(force)).map_err(CliError::Skill)?;
-            forgotten(scope, &folder)?;
+            untrust_removed_skill(scope, &dir)?;
         }
         SkillCommand::New { name, description, place } => {
             let root = writable_root(scope, &place)?;
             let file = create(&root, &name, &description).map_err(CliError::Skill)?;
-            chosen(scope, &root.join(&name))?;
+            trust_new_skill(scope, &root.join(&name))?;
             out::line(&file.display().to_string());
         }
     }
@@ -52,28 +52,27 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
 }
 
 /// Trusts a skill of the project that the user has just created or installed.
-fn chosen(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
+fn trust_new_skill(scope: &ScopeArgs, dir: &Path) -> Result<(), CliError> {
     let roots = roots(scope)?;
     let project = roots.project.as_ref().and_then(|project| project.canonicalize().ok());
-    let inside =
-        project.zip(folder.canonicalize().ok()).is_some_and(|(project, folder)| folder.starts_with(project));
+    let inside = project.zip(dir.canonicalize().ok()).is_some_and(|(project, dir)| dir.starts_with(project));
     if inside && roots.trust == Trust::Untrusted && roots.home.is_some() {
-        server_files(&roots).trust_skill(folder)?;
+        server_files(&roots).trust_skill(dir)?;
     }
     Ok(())
 }
 
 /// Revokes trust in a removed skill, so that a later one at the same path is not trusted.
-fn forgotten(scope: &ScopeArgs, folder: &Path) -> Result<(), CliError> {
+fn untrust_removed_skill(scope: &ScopeArgs, dir: &Path) -> Result<(), CliError> {
     let roots = roots(scope)?;
     if !roots.trusted.is_empty() {
-        server_files(&roots).distrust_skill(folder)?;
+        server_files(&roots).distrust_skill(dir)?;
     }
     Ok(())
 }
 
 fn server_files(roots: &Roots) -> ServerFiles {
-    ServerFiles::of(roots.project.as_deref(), roots.home.as_deref())
+    ServerFiles::for_dirs(roots.project.as_deref(), roots.home.as_deref())
 }
 
 fn overwrite_mode(force: bool) -> Overwrite {
@@ -82,12 +81,12 @@ fn overwrite_mode(force: bool) -> Overwrite {
 
 /// Returns the roots that are searched for skills.
 fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
-    let surroundings = env::surroundings();
+    let surroundings = env::system_dirs();
     let project = scope.scope().0.project(&surroundings)?;
     let home = scope.user_config_root.clone().or_else(env::home);
-    let files = ServerFiles::of(Some(&project), home.as_deref());
-    let trust = if files.trusts_folder()? { Trust::Trusted } else { Trust::Untrusted };
-    let trusted = files.trusted_folders()?;
+    let files = ServerFiles::for_dirs(Some(&project), home.as_deref());
+    let trust = if files.trusts_dir()? { Trust::Trusted } else { Trust::Untrusted };
+    let trusted = files.trusted_dirs()?;
     let extra = scope.skill_dir.clone();
     let roots = Roots { extra, project: Some(project), home, trust, trusted, ..Roots::default() };
     Ok(roots.in_directory(surroundings.current_dir))
@@ -95,57 +94,58 @@ fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
 
 /// Returns the skills of agents that run in this process.
 pub(super) fn skills(scope: &ScopeArgs) -> Result<Skills, CliError> {
-    Ok(Skills::new(SkillsOptions::of(roots(scope)?)))
+    Ok(Skills::new(SkillsOptions::from_roots(roots(scope)?)))
 }
 
 /// Returns the skills as configured by the realm and the skill files.
 async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
     let (realm, unnamed) = scope.scope();
-    let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
-    if Manifest::read(&options.state_root, &options.realm).is_err() {
+    let options = realm.options(unnamed, &env::system_dirs(), "rkat")?;
+    if RealmManifest::read(&options.state_root, &options.realm).is_err() {
         let skills = skills(scope)?;
         settle(&skills, scope).await?;
         return Ok(skills);
     }
     // Workers may have registered skills.
     let runtime = super::open(scope)?;
-    runtime.settle_skills().await?;
+    runtime.refresh_skills().await?;
     Ok(runtime.skills().clone())
 }
 
 /// Applies the realm's config to the skills, without creating the realm.
 async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     let (realm, unnamed) = scope.scope();
-    let options = realm.options(unnamed, &env::surroundings(), "rkat")?;
-    let config = match Manifest::read(&options.state_root, &options.realm) {
+    let options = realm.options(unnamed, &env::system_dirs(), "rkat")?;
+    let config = match RealmManifest::read(&options.state_root, &options.realm) {
         Ok(_) => super::open(scope)?.config().get().await?.config,
         Err(_) => Config::default(),
     };
     let secrets: SecretSource = Arc::new(env::secret);
-    skills.settle_alone(&config, &secrets).await;
+    skills.refresh_with(&config, &secrets).await;
     Ok(())
 }
 
 async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
-    Ok(catalogue(scope).await?.load().await)
+    Ok(catalog(scope).await?.load().await)
 }
 
-pub(super) async fn catalogue(scope: &ScopeArgs) -> Result<Catalogue, CliError> {
+pub(super) async fn catalog(scope: &ScopeArgs) -> Result<Catalog, CliError> {
     // The directory may be created later, but a user who names one expects it to exist.
-    for missing in scope.skill_dir.iter().filter(|folder| !folder.exists()) {
-        out::say(&format!("warning: directory `{}` not found (--skill-dir)", missing.display()));
+    for missing in scope.skill_dir.iter().filter(|dir| !dir.exists()) {
+        out::stderr_line(&format!("warning: directory `{}` not found (--skill-dir)", missing.display()));
     }
-    Ok(configured(scope).await?.catalogue().clone())
+    Ok(configured(scope).await?.catalog().clone())
 }
 
 /// Serves skills to one client: those of agents, without the bundled ones.
 async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
-    let options = SkillsOptions { supplied: Supplied::LeftOut, ..SkillsOptions::of(roots(scope)?) };
+    let options =
+        SkillsOptions { bundled: BundledSkills::Excluded, ..SkillsOptions::from_roots(roots(scope)?) };
     let skills = Skills::new(options);
-    let catalogue = skills.catalogue();
+    let catalog = skills.catalog();
     let failed = |error| CliError::Io("cannot use stdin and stdout".to_owned(), error);
-    let stdio = Stdio::of_process().map_err(failed)?;
-    let serving = serve_skills(catalogue.clone(), stdio, out::say);
+    let stdio = Stdio::from_process().map_err(failed)?;
+    let serving = serve_skills(catalog.clone(), stdio, out::stderr_line);
     // The first scan may send notifications, so the server must already be listening.
     settle(&skills, scope).await?;
     serving.await;
@@ -160,7 +160,7 @@ async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
         match outcome {
             Ok(()) => out::line(&name),
             Err(error) => {
-                out::say(&format!("warning: {name}: {error}; keeping the previous version"));
+                out::stderr_line(&format!("warning: {name}: {error}; keeping the previous version"));
                 code = ExitCode::FAILURE;
             }
         }
@@ -169,15 +169,15 @@ async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Searches for skill files that are not loaded. Returns none if a source panicked.
-pub(super) async fn ignored(catalogue: Catalogue) -> Vec<Ignored> {
-    tokio::task::spawn_blocking(move || catalogue.ignored()).await.unwrap_or_default()
+pub(super) async fn ignored(catalog: Catalog) -> Vec<Ignored> {
+    tokio::task::spawn_blocking(move || catalog.ignored()).await.unwrap_or_default()
 }
 
-async fn list(catalogue: Catalogue, all: bool, json: bool) {
-    let snapshot = catalogue.load().await;
-    let ignored = ignored(catalogue).await;
-    let entries: Vec<&Listed> =
-        snapshot.listed().iter().filter(|listed| all || listed.shadowed_by.is_none()).collect();
+async fn list(catalog: Catalog, all: bool, json: bool) {
+    let snapshot = catalog.load().await;
+    let ignored = ignored(catalog).await;
+    let entries: Vec<&SnapshotEntry> =
+        snapshot.entries().iter().filter(|listed| all || listed.shadowed_by.is_none()).collect();
     if json {
         let mut document = json!({ "skills": entries.iter().map(|listed| row(listed)).collect::<Vec<_>>() });
         if all {
@@ -186,8 +186,8 @@ async fn list(catalogue: Catalogue, all: bool, json: bool) {
         }
         print_json(&document);
     } else {
-        let cells = |listed: &&Listed| {
-            let name = snapshot.way_to(listed).unwrap_or_else(|| listed.skill.name.clone());
+        let cells = |listed: &&SnapshotEntry| {
+            let name = snapshot.lookup_name(listed).unwrap_or_else(|| listed.skill.name.clone());
             let mark = if listed.skill.trust == Trust::Untrusted { " (untrusted)" } else { "" };
             let source = format!("{}{mark}", listed.skill.source.display_name);
             let description: Vec<_> = listed.skill.description.split_whitespace().collect();
@@ -198,9 +198,9 @@ async fn list(catalogue: Catalogue, all: bool, json: bool) {
     }
     report(&snapshot, all);
     for group in &ignored {
-        out::say(&format!("warning: {group}"));
+        out::stderr_line(&format!("warning: {group}"));
         for file in group.files.iter().filter(|_| all) {
-            out::say(&format!("  {}", file.display()));
+            out::stderr_line(&format!("  {}", file.display()));
         }
     }
 }
@@ -210,21 +210,21 @@ fn report(snapshot: &Snapshot, all: bool) {
     let is_reported =
         |problem: &&meerkat_skills::Problem| all || problem.effect != meerkat_skills::Effect::Withheld;
     for problem in snapshot.problems().iter().filter(is_reported) {
-        out::say(&format!("warning: {problem}"));
+        out::stderr_line(&format!("warning: {problem}"));
     }
     for (lost, winner) in snapshot.collisions() {
         let (name, source) = (&winner.name, &winner.source.display_name);
-        let advice = match snapshot.way_to(lost) {
+        let advice = match snapshot.lookup_name(lost) {
             Some(way) => format!("use {way} for the other one"),
             None => {
                 format!("the one in {} has the same name and cannot be loaded; rename it", lost.skill.base())
             }
         };
-        out::say(&format!("warning: `{name}` is the one from {source}; {advice}"));
+        out::stderr_line(&format!("warning: `{name}` is the one from {source}; {advice}"));
     }
 }
 
-fn row(listed: &Listed) -> Value {
+fn row(listed: &SnapshotEntry) -> Value {
     let skill = &listed.skill;
     let mut row = json!({
         "key": skill.key,
@@ -245,8 +245,8 @@ fn row(listed: &Listed) -> Value {
 
 fn path(skill: &Skill) -> Option<&Path> {
     match &skill.place {
-        Place::Folder { folder, .. } => Some(folder),
-        Place::Text(_) => None,
+        SkillLocation::Directory { dir, .. } => Some(dir),
+        SkillLocation::Text(_) => None,
     }
 }
 
@@ -281,7 +281,7 @@ fn check(scope: &ScopeArgs, paths: Vec<PathBuf>, strict: bool, json: bool) -> Re
             print_findings(file, report);
         }
         let failed = reports.iter().filter(|(_, report)| !passes(report)).count();
-        out::say(&format!("{} skills checked, {failed} failed", reports.len()));
+        out::stderr_line(&format!("{} skills checked, {failed} failed", reports.len()));
     }
     let failed = reports.iter().any(|(_, report)| !passes(report));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -315,10 +315,10 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
     };
     // Skills with a missing capability are linted too, so the sources are scanned instead of the catalog.
     let scans: Vec<_> =
-        standard_roots(&roots, Limits::default()).iter().map(|source| source.look()).collect();
+        standard_roots(&roots, Limits::default()).iter().map(|source| source.scan()).collect();
     let loaded = scans.iter().flat_map(|scan| &scan.skills).filter_map(|skill| match &skill.place {
-        Place::Folder { folder, file } => Some(folder.join(file)),
-        Place::Text(_) => None,
+        SkillLocation::Directory { dir, file } => Some(dir.join(file)),
+        SkillLocation::Text(_) => None,
     });
     let problems = scans.iter().flat_map(|scan| &scan.problems);
     let skipped = problems.map(|problem| problem.path.clone()).filter(|path| path.is_file());
@@ -329,7 +329,7 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
 }
 
 /// Returns the directory to install a skill in. The user's directory is created private.
-fn writable_root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
+fn writable_root(scope: &ScopeArgs, place: &InstallTarget) -> Result<PathBuf, CliError> {
     let root = root(scope, place)?;
     if place.user && place.into.is_none() {
         let failed = |error| CliError::Io(format!("cannot create `{}`", root.display()), error);
@@ -339,28 +339,28 @@ fn writable_root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliEr
 }
 
 /// Returns the directory to install a skill in, or to remove it from.
-fn root(scope: &ScopeArgs, place: &SkillPlace) -> Result<PathBuf, CliError> {
-    if let Some(folder) = &place.into {
-        return Ok(folder.clone());
+fn root(scope: &ScopeArgs, place: &InstallTarget) -> Result<PathBuf, CliError> {
+    if let Some(dir) = &place.into {
+        return Ok(dir.clone());
     }
     let roots = roots(scope)?;
     let base = if place.user { roots.home } else { roots.project };
     let base = base.ok_or_else(|| CliError::Usage("home directory not found; use --into".to_owned()))?;
     let root = base.join(".rkat/skills");
     if !place.user {
-        stays_within(&base, &root).map_err(CliError::Skill)?;
+        ensure_within(&base, &root).map_err(CliError::Skill)?;
     }
     Ok(root)
 }
 
 /// Parses an origin: an existing directory, or else the URL of a repository.
 fn parse_origin(origin: String, reference: String, root: &Path) -> Result<Origin, CliError> {
-    let folder = PathBuf::from(&origin);
-    if folder.is_dir() && !folder.join(".git").exists() {
-        return Ok(Origin::Folder(folder));
+    let dir = PathBuf::from(&origin);
+    if dir.is_dir() && !dir.join(".git").exists() {
+        return Ok(Origin::Directory(dir));
     }
-    let written_as_path = folder.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
-    if written_as_path && !folder.exists() {
+    let written_as_path = dir.is_absolute() || origin.starts_with('.') || origin.starts_with('~');
+    if written_as_path && !dir.exists() {
         return Err(CliError::Usage(format!("directory `{origin}` not found")));
     }
     let commit = reference.len() == 40 && reference.bytes().all(|b| b.is_ascii_hexdigit());

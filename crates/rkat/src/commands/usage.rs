@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use meerkat::{Archived, SessionQuery, SessionView, Usage, Usd};
+use meerkat::{ArchivedFilter, SessionQuery, SessionView, Usage, Usd};
 use serde_json::{Value, json};
 
 use super::{list_sessions, open_known, print_json};
@@ -22,7 +22,7 @@ struct Sum {
 
 pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<ExitCode, CliError> {
     let runtime = open_known(scope)?;
-    let query = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+    let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for view in list_sessions(&runtime, query).await? {
         let sum = sums.entry(key(by, &view)).or_default();

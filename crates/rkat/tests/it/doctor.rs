@@ -44,15 +44,17 @@ fn doctor_reports_faults_without_secrets() {
 #[cfg(target_os = "linux")]
 #[test]
 fn missing_sandbox_features_are_reported() {
-    use meerkat_testkit::{Lacking, on_lesser_kernel};
+    use meerkat_testkit::{MissingFeature, with_restricted_kernel};
     let rkat = Rkat::new();
     let sandbox = |lacking| {
-        let report = on_lesser_kernel(lacking, || rkat.args(["doctor", "--json"]).run().json());
+        let report = with_restricted_kernel(lacking, || rkat.args(["doctor", "--json"]).run().json());
         let check = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "sandbox");
         let check = check.unwrap();
         format!("{}: {}\n{}", check["health"], check["message"], check["fix"])
     };
-    let reports = [Lacking::Landlock, Lacking::Seccomp, Lacking::Namespaces].map(sandbox).join("\n\n");
+    let reports = [MissingFeature::Landlock, MissingFeature::Seccomp, MissingFeature::Namespaces]
+        .map(sandbox)
+        .join("\n\n");
     insta::assert_snapshot!(reports, @r#"
     "warning": "shell commands are rejected: this kernel cannot sandbox programs (requires Landlock from Linux 6.2 or newer)"
     "use Linux 6.2 or newer with Landlock and seccomp, or set `shell.sandbox` to `off`"
@@ -66,7 +68,7 @@ fn missing_sandbox_features_are_reported() {
     let call = r#"call shell {"command": "echo ran"}"#;
     let run = || {
         let args = ["run", "--tools", "workspace", call];
-        on_lesser_kernel(Lacking::Landlock, || rkat.args(args).run().stdout)
+        with_restricted_kernel(MissingFeature::Landlock, || rkat.args(args).run().stdout)
     };
     let rejection = "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`: \
                    this kernel cannot sandbox programs (requires Landlock from Linux 6.2";
@@ -75,7 +77,7 @@ fn missing_sandbox_features_are_reported() {
     rkat.args(["config", "patch", "--json", r#"{"shell": {"sandbox": "off"}}"#]).run();
     let ran = run();
     assert!(ran.contains("ran\\n") && ran.contains(r#""sandbox":"off""#), "{ran}");
-    insta::assert_snapshot!(sandbox(Lacking::Landlock), @r#"
+    insta::assert_snapshot!(sandbox(MissingFeature::Landlock), @r#"
     "warning": "shell commands run without a sandbox, because `shell.sandbox` is `off`"
     "set `shell.sandbox` to `workspace`"
     "#);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use meerkat_testkit::{assert_none_carries, carrying, mark};
+use meerkat_testkit::{assert_no_process_with_mark, mark, processes_with_mark};
 use serde_json::{Value, json};
 
 use crate::support::{Output, Rkat};
@@ -93,7 +93,7 @@ fn escaped_children_end_with_their_hook() {
     let child = format!("sleep {mark}");
     add_shell_hook(&rkat, &format!("cat >/dev/null; setsid {child} >/dev/null 2>&1 & ({child} &)"));
     assert_eq!(run_in_work_dir(&rkat, &["run", "-q", "say hi"]).text(), "hi\n");
-    assert_none_carries(&mark);
+    assert_no_process_with_mark(&mark);
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn killed_rkat_takes_its_hooks_with_it() {
     let (rkat, mark) = (Rkat::new(), mark());
     add_shell_hook(&rkat, &format!("cat >/dev/null; setsid sleep {mark}"));
     let run = rkat.args(["run", "say hi"]).env("PATH", "/usr/bin:/bin").start();
-    let has_started = || carrying(&mark).iter().any(|line| line.starts_with("sleep"));
+    let has_started = || processes_with_mark(&mark).iter().any(|line| line.starts_with("sleep"));
     let deadline = Instant::now() + Duration::from_secs(60);
     while !has_started() {
         assert!(Instant::now() < deadline, "the hook did not start");
     }
     run.signal("KILL");
     run.finish();
-    assert_none_carries(&mark);
+    assert_no_process_with_mark(&mark);
 }
 
 /// Returns a hook that appends its id to a file when it is called.

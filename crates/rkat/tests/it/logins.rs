@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::oauth::{CLIENT_SECRET, Guarded, Renewal, Secret, visit};
+use crate::oauth::{CLIENT_SECRET, OAuthServer, Renewal, Secret, visit};
 use crate::support::Rkat;
 
-fn with_server(server: &Guarded) -> Rkat {
+fn with_server(server: &OAuthServer) -> Rkat {
     let rkat = Rkat::new();
     rkat.args(["mcp", "add", "api", "--url", &server.url()]).run().text();
     rkat
@@ -17,7 +17,7 @@ fn with_server(server: &Guarded) -> Rkat {
 fn log_in(rkat: &Rkat) -> String {
     let mut running = rkat.args(["mcp", "login", "api"]).start();
     let address = running.wait_for("/authorize?");
-    Guarded::log_in(&address);
+    OAuthServer::log_in(&address);
     running.finish().text().to_owned()
 }
 
@@ -54,7 +54,7 @@ fn can_greet(rkat: &Rkat) -> bool {
 
 #[test]
 fn login_is_stored_refreshed_and_deleted() {
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     assert!(!can_greet(&rkat), "no tool is callable without a login");
     assert_eq!(login_state(&rkat, &[]).0, Value::Null);
@@ -76,7 +76,7 @@ fn login_is_stored_refreshed_and_deleted() {
 #[test]
 fn client_with_secret_refreshes_tokens() {
     for secret in [Secret::Basic, Secret::Post] {
-        let server = Guarded::with_secret(secret);
+        let server = OAuthServer::with_secret(secret);
         let rkat = with_server(&server);
         assert_eq!(log_in(&rkat), "logged in to api, which has 1 tool\n", "{secret:?}");
         expire(&rkat);
@@ -86,12 +86,12 @@ fn client_with_secret_refreshes_tokens() {
         assert_eq!(server.issued(), 3);
 
         // A client that the user registered; its secret is not needed again after the login.
-        let server = Guarded::with_secret(secret);
+        let server = OAuthServer::with_secret(secret);
         let rkat = with_server(&server);
         let login = rkat.args(["mcp", "login", "api", "--client-id", "the-client"]);
         let mut running = login.env("RKAT_MCP_CLIENT_SECRET", CLIENT_SECRET).start();
         let address = running.wait_for("/authorize?");
-        Guarded::log_in(&address);
+        OAuthServer::log_in(&address);
         running.finish().text();
         expire(&rkat);
         assert!(can_greet(&rkat), "{secret:?}: registered by hand");
@@ -103,7 +103,7 @@ fn client_with_secret_refreshes_tokens() {
 #[test]
 fn token_files_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     log_in(&rkat);
     let file = token_file(&rkat);
@@ -116,7 +116,7 @@ fn token_files_are_private() {
 
 #[test]
 fn only_a_rejected_refresh_requires_login() {
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     log_in(&rkat);
     expire(&rkat);
@@ -133,7 +133,7 @@ fn only_a_rejected_refresh_requires_login() {
 
 #[test]
 fn unfinished_login_times_out() {
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     let timed_out = rkat.args(["mcp", "login", "api", "--timeout", "1"]).run();
     assert!(timed_out.stderr.contains("login timed out after 1 s"), "{timed_out}");
@@ -144,7 +144,7 @@ fn unfinished_login_times_out() {
 
 #[test]
 fn tokens_are_not_sent_to_another_url() {
-    let (server, other) = (Guarded::start(), Guarded::start());
+    let (server, other) = (OAuthServer::start(), OAuthServer::start());
     let rkat = with_server(&server);
     log_in(&rkat);
     rkat.args(["mcp", "remove", "api"]).run().text();
@@ -155,7 +155,7 @@ fn tokens_are_not_sent_to_another_url() {
 
 #[test]
 fn stray_callback_does_not_end_the_login() {
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     let mut running = rkat.args(["mcp", "login", "api"]).start();
     let address = running.wait_for("/authorize?");
@@ -165,13 +165,13 @@ fn stray_callback_does_not_end_the_login() {
         let answer = visit(&redirect, target);
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    Guarded::log_in(&address);
+    OAuthServer::log_in(&address);
     assert_eq!(running.finish().text(), "logged in to api, which has 1 tool\n");
 }
 
 #[test]
 fn insecure_login_endpoint_is_never_opened() {
-    let server = Guarded::start();
+    let server = OAuthServer::start();
     let rkat = with_server(&server);
     for url in ["http://login.example/authorize", "file:///etc/passwd"] {
         server.authorize_at(url);

@@ -8,6 +8,8 @@ mod blobs;
 #[cfg(test)]
 mod capabilities;
 #[cfg(test)]
+mod cleanup;
+#[cfg(test)]
 mod completions;
 #[cfg(test)]
 mod config;
@@ -17,8 +19,6 @@ mod disks;
 mod docs;
 #[cfg(test)]
 mod doctor;
-#[cfg(test)]
-mod endings;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(crate) enum Renewal {
 }
 
 /// The server. Its tokens are `access-1`, `access-2`, and so on; only the last one is valid.
-pub(crate) struct Guarded {
+pub(crate) struct OAuthServer {
     address: String,
     state: Arc<Mutex<State>>,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Secret {
 /// Secret of every client that has one.
 pub(crate) const CLIENT_SECRET: &str = "the-secret";
 
-impl Guarded {
+impl OAuthServer {
     pub(crate) fn start() -> Self {
         Self::with(None)
     }

@@ -4,9 +4,9 @@
 //! colons, and unknown keys are all accepted. Frontmatter that is not valid YAML is read line by line. Only a file
 //! without a name or a description is rejected.
 
-mod head;
+mod frontmatter;
 mod lines;
 mod yaml;
 
-pub use head::{Document, Fault};
-pub(crate) use yaml::{Field, Quirk, Refusal, Yaml, read as read_yaml};
+pub use frontmatter::{Document, ParseError};
+pub(crate) use yaml::{Field, Quirk, Yaml, YamlError, read as read_yaml};

@@ -45,13 +45,13 @@ pub(crate) enum Quirk {
 }
 
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum YamlError {
     Syntax { line: usize, what: String },
     NoMapping,
 }
 
 /// Reads one mapping.
-pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
+pub(crate) fn read(text: &str) -> Result<Yaml, YamlError> {
     let mut reader =
         Reader { parser: Parser::new_from_str(text), yaml: Yaml::default(), entries: Vec::new() };
     loop {
@@ -63,7 +63,7 @@ pub(crate) fn read(text: &str) -> Result<Yaml, Refusal> {
                 reader.rest()?;
                 return Ok(reader.yaml);
             }
-            _ => return Err(Refusal::NoMapping),
+            _ => return Err(YamlError::NoMapping),
         }
     }
 }
@@ -76,11 +76,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, Span), Refusal> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), YamlError> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(Refusal::Syntax { line: error.marker().line(), what: error.info() }),
-            None => Err(Refusal::NoMapping),
+            Some(Err(error)) => Err(YamlError::Syntax { line: error.marker().line(), what: error.info() }),
+            None => Err(YamlError::NoMapping),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the keys of the outermost mapping.
-    fn top(&mut self) -> Result<(), Refusal> {
+    fn top(&mut self) -> Result<(), YamlError> {
         let mut seen = HashSet::new();
         loop {
             let (event, span) = self.next()?;
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the rest of the stream after the mapping, which should be empty.
-    fn rest(&mut self) -> Result<(), Refusal> {
+    fn rest(&mut self) -> Result<(), YamlError> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
@@ -139,9 +139,9 @@ impl<'a> Reader<'a> {
         event: Event<'a>,
         span: &Span,
         depth: usize,
-    ) -> Result<(Value, Option<String>), Refusal> {
+    ) -> Result<(Value, Option<String>), YamlError> {
         if depth > MAX_DEPTH {
-            return Err(Refusal::Syntax { line: span.start.line(), what: "nested too deeply".to_owned() });
+            return Err(YamlError::Syntax { line: span.start.line(), what: "nested too deeply".to_owned() });
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Value, Refusal> {
+    fn sequence(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, Refusal> {
+    fn mapping(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut map = Map::new();
         loop {
             let (event, span) = self.next()?;

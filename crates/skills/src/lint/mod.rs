@@ -68,8 +68,8 @@ impl Report {
 
 /// Checks the SKILL.md of the directory named `folder`.
 #[must_use]
-pub fn lint(folder: &str, file: &[u8]) -> Report {
-    let mut findings = strict::check(folder, file);
+pub fn lint(dir: &str, file: &[u8]) -> Report {
+    let mut findings = strict::check(dir, file);
     let text = String::from_utf8_lossy(file);
     let document = crate::Document::read(&text);
     let loads = document.is_ok() && file.len() as u64 <= crate::MAX_SKILL_BYTES;
@@ -84,11 +84,11 @@ pub fn lint(folder: &str, file: &[u8]) -> Report {
 pub fn lint_file(file: &Path) -> Report {
     let read = || {
         let resolved = file.parent().unwrap_or(Path::new(".")).canonicalize();
-        let folder = resolved.map_err(crate::Error::file("read", file))?;
+        let dir = resolved.map_err(crate::Error::file("read", file))?;
         let name = Path::new(file.file_name().unwrap_or_default());
-        let bytes = read_bounded(&inside(&folder, name)?, crate::MAX_SKILL_BYTES)?;
-        let folder = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok::<_, crate::Error>(lint(&folder, &bytes))
+        let bytes = read_bounded(&inside(&dir, name)?, crate::MAX_SKILL_BYTES)?;
+        let dir = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok::<_, crate::Error>(lint(&dir, &bytes))
     };
     read().unwrap_or_else(|error| {
         let fix = "put a readable text file of at most 1 MiB there";

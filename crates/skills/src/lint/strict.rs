@@ -7,14 +7,14 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::Finding;
-use crate::document::{Field, Quirk, Refusal, Yaml, read_yaml};
+use crate::document::{Field, Quirk, Yaml, YamlError, read_yaml};
 
 const KNOWN: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;
 
-pub(super) fn check(folder: &str, file: &[u8]) -> Vec<Finding> {
+pub(super) fn check(dir: &str, file: &[u8]) -> Vec<Finding> {
     let Ok(text) = std::str::from_utf8(file) else {
         return vec![Finding::error("encoding", 1, "the file is not UTF-8", "save it as UTF-8")];
     };
@@ -43,21 +43,21 @@ pub(super) fn check(folder: &str, file: &[u8]) -> Vec<Finding> {
         Ok(yaml) if yaml.fields.is_empty() && yaml.quirks.is_empty() => vec![no_mapping()],
         Ok(yaml) => {
             let finding = plain_style(&yaml).or_else(|| stray_tab(head, &yaml));
-            finding.map_or_else(|| fields(folder, &yaml.fields), |finding| vec![finding])
+            finding.map_or_else(|| fields(dir, &yaml.fields), |finding| vec![finding])
         }
         Err(error) => vec![yaml_finding(&error)],
     }
 }
 
-fn yaml_finding(error: &Refusal) -> Finding {
+fn yaml_finding(error: &YamlError) -> Finding {
     match error {
-        Refusal::Syntax { line, what } => Finding::error(
+        YamlError::Syntax { line, what } => Finding::error(
             "yaml",
             *line,
             format!("the frontmatter is not YAML: {what}"),
             "put quotes around values that contain `: ` or start with a special character",
         ),
-        Refusal::NoMapping => no_mapping(),
+        YamlError::NoMapping => no_mapping(),
     }
 }
 
@@ -108,7 +108,7 @@ fn plain_style(yaml: &Yaml) -> Option<Finding> {
     Some(Finding::error("yaml", *line, message, fix))
 }
 
-fn fields(folder: &str, fields: &[Field]) -> Vec<Finding> {
+fn fields(dir: &str, fields: &[Field]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for field in fields.iter().filter(|field| !is_known(field)) {
         let fix = "move it below `metadata:`, or remove it";
@@ -123,7 +123,7 @@ fn fields(folder: &str, fields: &[Field]) -> Vec<Finding> {
     for (key, check) in [("name", name as fn(&str, &Field) -> Option<Finding>), ("description", description)]
     {
         match find(key) {
-            Some(field) => findings.extend(check(folder, field)),
+            Some(field) => findings.extend(check(dir, field)),
             None => {
                 let message = format!("`{key}` is missing");
                 findings.push(Finding::error("required", 1, message, "add it between the `---` lines"));
@@ -143,7 +143,7 @@ fn text(field: &Field) -> Option<&str> {
     field.text.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn name(folder: &str, field: &Field) -> Option<Finding> {
+fn name(dir: &str, field: &Field) -> Option<Finding> {
     let at = |message: String, fix| Some(Finding::error("name", field.line, message, fix));
     let Some(written) = text(field) else {
         return at("the name is empty".to_owned(), "write the name of the directory");
@@ -161,10 +161,10 @@ fn name(folder: &str, field: &Field) -> Option<Finding> {
     if !name.chars().all(|c| c == '-' || (c.is_alphanumeric() && !is_combining_mark(c))) {
         return at(format!("the name `{name}` may contain only letters, digits, and hyphens"), "rename it");
     }
-    let folder: String = folder.nfkc().collect();
-    if folder != name {
+    let dir: String = dir.nfkc().collect();
+    if dir != name {
         return at(
-            format!("the name `{name}` differs from the directory name `{folder}`"),
+            format!("the name `{name}` differs from the directory name `{dir}`"),
             "make them the same",
         );
     }

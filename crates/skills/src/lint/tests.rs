@@ -1,7 +1,7 @@
 use super::*;
 
-fn rules(folder: &str, text: &str) -> Vec<(&'static str, usize)> {
-    let report = lint(folder, text.as_bytes());
+fn rules(dir: &str, text: &str) -> Vec<(&'static str, usize)> {
+    let report = lint(dir, text.as_bytes());
     let errors = report.findings.iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| (finding.rule, finding.line)).collect()
 }

@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Found, Source};
+use super::{ScanResult, Source};
 use crate::problem::{Effect, Problem};
 use crate::{
-    Digest, Document, Place, Provenance, Scope, Skill, SkillKey, SkillName, SourceId, SourceStatus,
+    Digest, Document, Provenance, Scope, Skill, SkillKey, SkillLocation, SkillName, SourceId, SourceStatus,
     Transport, Trust,
 };
 
@@ -47,7 +47,7 @@ pub struct Embedded {
     provenance: Arc<Provenance>,
     companions: Vec<Companion>,
     /// The parsed skills. They are parsed on the first scan, not at startup.
-    found: OnceLock<Arc<Found>>,
+    found: OnceLock<Arc<ScanResult>>,
 }
 
 impl Embedded {
@@ -64,8 +64,8 @@ impl Embedded {
         Self { provenance, companions: companions.to_vec(), found: OnceLock::new() }
     }
 
-    fn read(&self) -> Arc<Found> {
-        let mut found = Found::default();
+    fn read(&self) -> Arc<ScanResult> {
+        let mut found = ScanResult::default();
         for companion in &self.companions {
             match parse(companion, &self.provenance) {
                 Ok(skill) => found.skills.push(Arc::new(skill)),
@@ -83,7 +83,7 @@ impl Embedded {
     }
 }
 
-fn parse(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::Fault> {
+fn parse(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::ParseError> {
     let document = Document::read(companion.text)?;
     Ok(Skill {
         key: SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: SkillName::nearest(&document.name) },
@@ -91,12 +91,12 @@ fn parse(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, c
         description: document.description,
         scope: Scope::Builtin,
         source: Arc::clone(provenance),
-        digest: Digest::of(companion.text.as_bytes()),
+        digest: Digest::compute(companion.text.as_bytes()),
         size: companion.text.len() as u64,
         traits: document.traits,
         name: document.name,
         trust: Trust::Trusted,
-        place: Place::Text(Arc::from(companion.text)),
+        place: SkillLocation::Text(Arc::from(companion.text)),
     })
 }
 
@@ -105,7 +105,7 @@ impl Source for Embedded {
         &self.provenance
     }
 
-    fn look(&self) -> Arc<Found> {
+    fn scan(&self) -> Arc<ScanResult> {
         Arc::clone(self.found.get_or_init(|| self.read()))
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use tokio::process::Command;
 
-use super::{Folder, Found, Ignored, Limits, Source};
+use super::{Directory, Ignored, Limits, ScanResult, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Error, Provenance, Scope};
 
@@ -80,10 +80,10 @@ pub struct Git {
 }
 
 struct State {
-    folder: Arc<Folder>,
+    dir: Arc<Directory>,
     problem: Option<Problem>,
     /// The last scan of the directory, and the result returned for it.
-    last: Option<(Arc<Found>, Arc<Found>)>,
+    last: Option<(Arc<ScanResult>, Arc<ScanResult>)>,
 }
 
 impl Git {
@@ -92,8 +92,8 @@ impl Git {
     pub fn new(provenance: Provenance, scope: Scope, options: GitOptions, limits: Limits) -> Self {
         let provenance = Arc::new(provenance);
         let commit = fs::read_to_string(pointer(&options)).unwrap_or_default();
-        let folder = Arc::new(folder_at(&provenance, scope, &options, commit.trim(), limits));
-        let state = Mutex::new(State { folder, problem: None, last: None });
+        let dir = Arc::new(dir_at(&provenance, scope, &options, commit.trim(), limits));
+        let state = Mutex::new(State { dir, problem: None, last: None });
         Self { provenance, scope, options, limits, state }
     }
 
@@ -106,12 +106,12 @@ impl Git {
         let mut state = self.state();
         state.problem = outcome.as_ref().err().map(|error| {
             let fix = "the cached skills are used; check the URL and the network";
-            Problem::new(Effect::Stale, shown(&self.options.url), error.to_string(), fix)
+            Problem::new(Effect::Stale, redacted_url(&self.options.url), error.to_string(), fix)
         });
         state.last = None;
         if let Some(commit) = outcome? {
-            let folder = folder_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
-            state.folder = Arc::new(folder);
+            let dir = dir_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
+            state.dir = Arc::new(dir);
         }
         Ok(())
     }
@@ -152,10 +152,10 @@ impl Source for Git {
         &self.provenance
     }
 
-    fn look(&self) -> Arc<Found> {
+    fn scan(&self) -> Arc<ScanResult> {
         // An update must not wait for a scan, so the state is not locked meanwhile.
-        let folder = Arc::clone(&self.state().folder);
-        let found = folder.look();
+        let dir = Arc::clone(&self.state().dir);
+        let found = dir.scan();
         let mut state = self.state();
         if let Some((from, result)) = &state.last
             && Arc::ptr_eq(from, &found)
@@ -168,52 +168,52 @@ impl Source for Git {
     }
 
     fn ignored(&self) -> Vec<Ignored> {
-        let folder = Arc::clone(&self.state().folder);
-        folder.ignored()
+        let dir = Arc::clone(&self.state().dir);
+        dir.ignored()
     }
 }
 
 /// Adds a problem of the source itself to the scan result of its directory.
-pub(super) fn with_problem(found: &Arc<Found>, problem: Option<&Problem>) -> Arc<Found> {
+pub(super) fn with_problem(found: &Arc<ScanResult>, problem: Option<&Problem>) -> Arc<ScanResult> {
     let Some(problem) = problem else { return Arc::clone(found) };
     let mut problems = vec![problem.clone()];
     problems.extend(found.problems.iter().cloned());
-    Arc::new(Found { skills: found.skills.clone(), problems, watched: found.watched.clone() })
+    Arc::new(ScanResult { skills: found.skills.clone(), problems, watched: found.watched.clone() })
 }
 
 /// Returns the file with the commit in use. It differs for each URL and ref, so that changing them takes effect.
 fn pointer(options: &GitOptions) -> PathBuf {
     let key = format!("{}\0{:?}\0{}", options.url, options.kind, options.reference);
-    let digest = crate::Digest::of(key.as_bytes()).to_string();
+    let digest = crate::Digest::compute(key.as_bytes()).to_string();
     let digest: String = digest.trim_start_matches("sha256:").chars().take(16).collect();
     options.cache.join(format!("current-{digest}"))
 }
 
-fn folder_at(
+fn dir_at(
     provenance: &Provenance,
     scope: Scope,
     options: &GitOptions,
     commit: &str,
     limits: Limits,
-) -> Folder {
+) -> Directory {
     let commit = if commit.is_empty() { "none" } else { commit };
     let tree = options.cache.join(commit);
     let inner = options.skills_root.iter().flat_map(|root| root.components());
     let plain = inner.filter(|part| matches!(part, std::path::Component::Normal(_)));
     let path = plain.fold(tree.clone(), |path, part| path.join(part));
-    Folder::new(provenance.clone(), scope, path, limits).within(tree)
+    Directory::new(provenance.clone(), scope, path, limits).within(tree)
 }
 
 /// Checks out the files of a ref into an empty directory, and returns the commit.
-pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<String, Error> {
+pub(crate) async fn clone_into(dir: &Path, options: &GitOptions) -> Result<String, Error> {
     check_url(&options.url)?;
     if options.reference.is_empty() || options.reference.starts_with('-') {
         return Err(Error::BadUrl {
-            url: shown(&options.url),
+            url: redacted_url(&options.url),
             why: "the ref is empty or starts with a hyphen",
         });
     }
-    let git = Runner { folder, options };
+    let git = Runner { dir, options };
     git.run("create a repository", &["init", "--quiet", "--template="]).await?;
     let wanted = match options.kind {
         RefKind::Branch => format!("refs/heads/{}", options.reference),
@@ -238,14 +238,14 @@ pub(crate) async fn clone_into(folder: &Path, options: &GitOptions) -> Result<St
         }
     }
     let commit = git.run("resolve the commit", &["rev-parse", "HEAD"]).await?;
-    let repository = folder.join(".git");
+    let repository = dir.join(".git");
     fs::remove_dir_all(&repository).map_err(Error::file("remove", &repository))?;
     Ok(commit.trim().to_owned())
 }
 
 /// Rejects URLs that make git run a command.
 pub(crate) fn check_url(url: &str) -> Result<(), Error> {
-    let refuse = |why| Err(Error::BadUrl { url: shown(url), why });
+    let refuse = |why| Err(Error::BadUrl { url: redacted_url(url), why });
     if url.is_empty() || url.starts_with('-') || url.chars().any(char::is_control) {
         return refuse("it is not a URL");
     }
@@ -256,7 +256,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), Error> {
 }
 
 /// Returns a URL without credentials and query.
-pub(crate) fn shown(url: &str) -> String {
+pub(crate) fn redacted_url(url: &str) -> String {
     let bounded: String = url.chars().take(300).collect();
     match bounded.split_once("://") {
         Some((scheme, rest)) => {
@@ -270,7 +270,7 @@ pub(crate) fn shown(url: &str) -> String {
 }
 
 struct Runner<'a> {
-    folder: &'a Path,
+    dir: &'a Path,
     options: &'a GitOptions,
 }
 
@@ -288,7 +288,7 @@ const SAFE: [&str; 7] = [
 impl Runner<'_> {
     async fn run(&self, doing: &'static str, arguments: &[&str]) -> Result<String, Error> {
         let mut command = Command::new("git");
-        command.current_dir(self.folder).kill_on_drop(true);
+        command.current_dir(self.dir).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.args(SAFE.iter().flat_map(|setting| ["-c", setting]));
         command.args(arguments);
@@ -298,7 +298,7 @@ impl Runner<'_> {
         let output = output.map_err(|_| Error::TooSlow { doing: "git", seconds })?.map_err(Error::NoGit)?;
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            let stderr = stderr.replace(&self.options.url, &shown(&self.options.url));
+            let stderr = stderr.replace(&self.options.url, &redacted_url(&self.options.url));
             let what: String = stderr.trim().chars().take(500).collect();
             return Err(Error::Git { doing, what });
         }
@@ -348,7 +348,7 @@ mod tests {
         let url = "https://example.org/a.git";
         let options = GitOptions { token: Some("t0ken".to_owned()), ..GitOptions::new(url, "cache") };
         let mut command = Command::new("git");
-        Runner { folder: Path::new("."), options: &options }.environment(&mut command);
+        Runner { dir: Path::new("."), options: &options }.environment(&mut command);
         let variables: Vec<_> = command
             .as_std()
             .get_envs()
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn secrets_in_urls_are_redacted() {
-        assert_eq!(shown("https://me:secret@example.org/a.git?token=x"), "https://example.org/a.git");
-        assert_eq!(shown("git@example.org:a.git"), "git@example.org:a.git");
+        assert_eq!(redacted_url("https://me:secret@example.org/a.git?token=x"), "https://example.org/a.git");
+        assert_eq!(redacted_url("git@example.org:a.git"), "git@example.org:a.git");
     }
 }

@@ -12,15 +12,15 @@ use std::time::Duration;
 use meerkat_core::BoxFuture;
 use serde_json::Value;
 
-use super::git::{shown, with_problem};
-use super::{Folder, Found, Ignored, Limits, Source};
+use super::git::{redacted_url, with_problem};
+use super::{Directory, Ignored, Limits, ScanResult, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Document, Error, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
 
 /// Maximum number of skills per server.
 const MAX_SKILLS: usize = 2_000;
 /// Maximum size of a list of skills, in bytes.
-const MAX_CATALOGUE: usize = 4 * 1024 * 1024;
+const MAX_CATALOG: usize = 4 * 1024 * 1024;
 
 /// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +68,7 @@ pub struct Http {
     provenance: Arc<Provenance>,
     options: HttpOptions,
     fetch: Arc<dyn Fetch>,
-    folder: Folder,
+    dir: Directory,
     state: Mutex<State>,
 }
 
@@ -76,15 +76,15 @@ pub struct Http {
 struct State {
     problem: Option<Problem>,
     /// The last scan of the cache, and the result returned for it.
-    last: Option<(Arc<Found>, Arc<Found>)>,
+    last: Option<(Arc<ScanResult>, Arc<ScanResult>)>,
 }
 
 impl Http {
     /// Creates a source from a server. Skills fetched by an earlier process are served at once.
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, options: HttpOptions, fetch: Arc<dyn Fetch>) -> Self {
-        let folder = Folder::new(provenance.clone(), scope, options.cache.join("skills"), Limits::default());
-        Self { provenance: Arc::new(provenance), options, fetch, folder, state: Mutex::default() }
+        let dir = Directory::new(provenance.clone(), scope, options.cache.join("skills"), Limits::default());
+        Self { provenance: Arc::new(provenance), options, fetch, dir, state: Mutex::default() }
     }
 
     /// Fetches every skill. A failure is recorded as a problem, and the cached skills stay in use.
@@ -101,7 +101,7 @@ impl Http {
         };
         let fix = "the cached skills are used; check the URL and the network";
         state.problem =
-            reason.map(|reason| Problem::new(Effect::Stale, shown(&self.options.url), reason, fix));
+            reason.map(|reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix));
         state.last = None;
         outcome.map(|_| ())
     }
@@ -114,30 +114,30 @@ impl Http {
         let fresh = fresh.map_err(Error::file("create a directory in", cache))?;
         let mut failed = Vec::new();
         for name in names {
-            let folder = SkillName::nearest(&name);
+            let dir = SkillName::nearest(&name);
             let document = match self.document(&name).await {
                 Ok(document) => document,
                 Err(_) => {
                     failed.push(name);
-                    let cached = cache.join("skills").join(folder.as_str()).join("SKILL.md");
+                    let cached = cache.join("skills").join(dir.as_str()).join("SKILL.md");
                     let Ok(cached) = fs::read(cached) else { continue };
                     cached
                 }
             };
-            let place = fresh.path().join(folder.as_str());
+            let place = fresh.path().join(dir.as_str());
             fs::create_dir_all(&place).map_err(Error::file("create", &place))?;
             let file = place.join("SKILL.md");
             fs::write(&file, document).map_err(Error::file("write", &file))?;
         }
         let path = fresh.keep();
-        crate::files::put_folder(&path, &cache.join("skills"))?;
+        crate::files::put_dir(&path, &cache.join("skills"))?;
         Ok(failed)
     }
 
     async fn names(&self) -> Result<BTreeSet<String>, Error> {
         let url = self.options.url.trim_end_matches('/').to_owned();
-        let bytes = self.get(&url, MAX_CATALOGUE).await?;
-        let refuse = |why: String| Error::BadCatalogue { url: shown(&url), why };
+        let bytes = self.get(&url, MAX_CATALOG).await?;
+        let refuse = |why: String| Error::BadCatalog { url: redacted_url(&url), why };
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
         let list = value.get("skills").unwrap_or(&value).as_array();
         let list = list.ok_or_else(|| refuse("it has no list `skills`".to_owned()))?;
@@ -157,7 +157,7 @@ impl Http {
         let url = format!("{}/skills/{}", self.options.url.trim_end_matches('/'), path::encoded(name));
         let bytes = self.get(&url, usize::try_from(MAX_SKILL_BYTES).unwrap_or(usize::MAX)).await?;
         let text = String::from_utf8_lossy(&bytes);
-        let cached = PathBuf::from(shown(&url));
+        let cached = PathBuf::from(redacted_url(&url));
         Document::read(&text).map_err(|source| Error::Broken { path: cached, source })?;
         Ok(bytes)
     }
@@ -169,7 +169,7 @@ impl Http {
         let response = response.unwrap_or(Err(FetchError::TooSlow(seconds)));
         let response = response
             .and_then(|bytes| if bytes.len() > limit { Err(FetchError::TooLong(limit)) } else { Ok(bytes) });
-        response.map_err(|source| Error::Fetch { url: shown(url), source })
+        response.map_err(|source| Error::Fetch { url: redacted_url(url), source })
     }
 }
 
@@ -178,8 +178,8 @@ impl Source for Http {
         &self.provenance
     }
 
-    fn look(&self) -> Arc<Found> {
-        let found = self.folder.look();
+    fn scan(&self) -> Arc<ScanResult> {
+        let found = self.dir.scan();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((from, result)) = &state.last
             && Arc::ptr_eq(from, &found)
@@ -192,6 +192,6 @@ impl Source for Http {
     }
 
     fn ignored(&self) -> Vec<Ignored> {
-        self.folder.ignored()
+        self.dir.ignored()
     }
 }

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::folder::Limits;
+use super::directory::Limits;
 use super::visit::{FILES, is_foreign};
-use super::{Found, Nested};
+use super::{Nested, ScanResult};
 use crate::problem::Effect;
 
 /// Reason why a SKILL.md is not loaded.
@@ -43,7 +43,7 @@ impl IgnoreReason {
             Self::Vendored => "in `node_modules` or `__pycache__`".to_owned(),
             Self::Nested => "inside another skill".to_owned(),
             Self::Misnamed => "not named `SKILL.md`".to_owned(),
-            Self::OverLimit => format!("beyond the first {} directories", limits.folders),
+            Self::OverLimit => format!("beyond the first {} directories", limits.dirs),
         }
     }
 
@@ -108,7 +108,7 @@ pub(super) struct Scanned<'a> {
     pub(super) limits: Limits,
     /// Its canonical path.
     pub(super) base: PathBuf,
-    pub(super) found: &'a Found,
+    pub(super) found: &'a ScanResult,
     /// The skill files that were read, loaded or not.
     pub(super) files: HashSet<PathBuf>,
     /// The directories whose content was listed.
@@ -144,7 +144,7 @@ impl Search<'_> {
         // The target of a symlink was scanned on its own, so search it before the directories that contain it.
         open.sort_by_key(|(path, _)| path.components().count());
         while let Some((dir, why)) = open.pop() {
-            if self.seen.len() >= self.scanned.limits.folders {
+            if self.seen.len() >= self.scanned.limits.dirs {
                 return false;
             }
             if self.seen.insert(dir.clone()) {

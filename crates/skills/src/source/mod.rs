@@ -3,8 +3,8 @@
 //! Sources are scanned repeatedly. An unchanged source returns the same `Arc`, so that the catalog detects with a
 //! pointer comparison that there is nothing to do.
 
+mod directory;
 mod embedded;
-mod folder;
 mod git;
 mod http;
 mod ignored;
@@ -15,10 +15,10 @@ mod visit;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use directory::{Directory, Limits, Nested};
 pub use embedded::{Companion, Embedded, companions};
-pub use folder::{Folder, Limits, Nested};
 pub use git::{Git, GitOptions, RefKind};
-pub(crate) use git::{check_url, clone_into, shown};
+pub(crate) use git::{check_url, clone_into, redacted_url};
 pub use http::{Fetch, FetchError, Http, HttpOptions};
 pub use ignored::{IgnoreReason, Ignored};
 pub use roots::{Roots, standard_roots};
@@ -27,7 +27,7 @@ use crate::{Problem, Provenance, Skill};
 
 /// Result of scanning a source.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ScanResult {
     /// Its skills, in its own order; the first of two with the same name takes precedence.
     pub skills: Vec<Arc<Skill>>,
     /// The problems.
@@ -43,7 +43,7 @@ pub trait Source: Send + Sync {
 
     /// Scans the source. It may read files but must not wait for the network. While nothing has changed, it returns
     /// the same `Arc`, not just an equal value.
-    fn look(&self) -> Arc<Found>;
+    fn scan(&self) -> Arc<ScanResult>;
 
     /// Searches for skill files that the source does not load, although they have no errors. Unlike a scan, this may
     /// take long. A source without directories has no such files.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Folder, Limits, Source};
+use super::{Directory, Limits, Source};
 use crate::{Provenance, Scope, SourceId, SourceStatus, Transport, Trust};
 
 /// Locations of the conventional directories.
@@ -96,11 +96,11 @@ const CONVENTIONS: [(Base, &str, &str, u128); 12] = [
 #[must_use]
 pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     let extra = roots.extra.iter().map(|path| extra_root(path, roots, limits));
-    let conventional = CONVENTIONS.iter().filter_map(|(base, folder, display, number)| {
-        let path = roots.base(*base)?.join(folder);
-        let fingerprint = format!("filesystem:{}{folder}", base.prefix());
+    let conventional = CONVENTIONS.iter().filter_map(|(base, dir, display, number)| {
+        let path = roots.base(*base)?.join(dir);
+        let fingerprint = format!("filesystem:{}{dir}", base.prefix());
         let provenance = provenance(SourceId::fixed(*number), display, fingerprint);
-        let source = Folder::new(provenance, base.scope(), path, limits);
+        let source = Directory::new(provenance, base.scope(), path, limits);
         if *base == Base::Home {
             return Some(source.with_trust(Trust::Trusted, roots.trusted.iter().cloned()));
         }
@@ -111,19 +111,19 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
             None => source,
         })
     });
-    extra.chain(conventional).map(|folder| Arc::new(folder) as Arc<dyn Source>).collect()
+    extra.chain(conventional).map(|dir| Arc::new(dir) as Arc<dyn Source>).collect()
 }
 
 /// Creates a source for an explicitly requested directory, which is therefore trusted. Inside the project, it has the
 /// project's scope.
-fn extra_root(path: &Path, roots: &Roots, limits: Limits) -> Folder {
+fn extra_root(path: &Path, roots: &Roots, limits: Limits) -> Directory {
     let place = path.display().to_string();
-    let id = SourceId::of_place(&place);
+    let id = SourceId::from_location(&place);
     let in_project = roots.project.as_ref().is_some_and(|project| path.starts_with(project));
     let scope = if in_project { Scope::Project } else { Scope::User };
     let name = path.file_name().map_or(place, |name| name.to_string_lossy().into_owned());
     let fingerprint = format!("filesystem:{}", path.display());
-    Folder::new(provenance(id, &name, fingerprint), scope, path.to_owned(), limits)
+    Directory::new(provenance(id, &name, fingerprint), scope, path.to_owned(), limits)
 }
 
 fn provenance(source_uuid: SourceId, display: &str, fingerprint: String) -> Provenance {

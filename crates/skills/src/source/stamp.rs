@@ -17,7 +17,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     #[cfg(unix)]
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         Self {
@@ -29,7 +29,7 @@ impl Stamp {
     }
 
     #[cfg(not(unix))]
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
         let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         let modified = since.and_then(|since| i128::try_from(since.as_nanos()).ok()).unwrap_or_default();
         Self { modified, changed: 0, size: metadata.len(), inode: 0 }
@@ -48,7 +48,7 @@ impl Stamp {
 
     /// Returns the stamp of a path, or `None` if it does not exist.
     pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+        fs::metadata(path).ok().map(|metadata| Self::from_metadata(&metadata))
     }
 }
 

@@ -5,11 +5,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::Root;
+use super::directory::Root;
 use super::stamp::Stamp;
 use crate::files::open;
 use crate::problem::{Effect, Problem};
-use crate::{Digest, Document, MAX_SKILL_BYTES, Place, Skill, SkillKey, SkillName, Trust};
+use crate::{Digest, Document, MAX_SKILL_BYTES, Skill, SkillKey, SkillLocation, SkillName, Trust};
 
 /// A SKILL.md and the result of parsing it.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Visit {
     pub(super) entry: Option<Entry>,
     /// Its stamp when its content was listed, if it was.
     pub(super) listed: Option<Option<Stamp>>,
-    pub(super) folders: Vec<PathBuf>,
+    pub(super) dirs: Vec<PathBuf>,
     pub(super) links: Vec<PathBuf>,
     pub(super) problem: Option<Problem>,
 }
@@ -41,24 +41,23 @@ pub(super) enum Below {
 }
 
 /// Visits a directory. `known` is the entry of the previous visit.
-pub(super) fn visit(root: &Root, folder: &Path, below: Below, known: Option<&Entry>) -> Visit {
-    let file = File::at(folder, FILES[0]);
-    if file.leads_to_skill(folder) {
-        return Visit { listed: Some(Stamp::at(folder)), links: vec![file.path], ..Visit::default() };
+pub(super) fn visit(root: &Root, dir: &Path, below: Below, known: Option<&Entry>) -> Visit {
+    let file = File::at(dir, FILES[0]);
+    if file.leads_to_skill(dir) {
+        return Visit { listed: Some(Stamp::at(dir)), links: vec![file.path], ..Visit::default() };
     }
-    let entry = skill_at(root, folder, file, known);
+    let entry = skill_at(root, dir, file, known);
     if entry.is_some() && below == Below::BelongsToSkill {
         return Visit { entry, ..Visit::default() };
     }
-    let (mut visit, other) = list(folder);
-    if visit.problem.is_some() && entry.is_none() && fs::symlink_metadata(folder).is_err() {
+    let (mut visit, other) = list(dir);
+    if visit.problem.is_some() && entry.is_none() && fs::symlink_metadata(dir).is_err() {
         // It was removed after its parent was listed.
         return Visit::default();
     }
-    visit.entry =
-        entry.or_else(|| other.and_then(|name| skill_at(root, folder, File::at(folder, name), known)));
+    visit.entry = entry.or_else(|| other.and_then(|name| skill_at(root, dir, File::at(dir, name), known)));
     if visit.entry.is_some() && below == Below::BelongsToSkill {
-        visit.folders.clear();
+        visit.dirs.clear();
         visit.links.clear();
     }
     visit
@@ -72,21 +71,21 @@ struct File {
 }
 
 impl File {
-    fn at(folder: &Path, name: &'static str) -> Self {
-        let path = folder.join(name);
+    fn at(dir: &Path, name: &'static str) -> Self {
+        let path = dir.join(name);
         let lstat = fs::symlink_metadata(&path);
         Self { name, path, lstat }
     }
 
     /// Returns `true` if it is a symlink to the SKILL.md of another directory, which is then the skill to load.
-    fn leads_to_skill(&self, folder: &Path) -> bool {
+    fn leads_to_skill(&self, dir: &Path) -> bool {
         let is_link = self.lstat.as_ref().is_ok_and(Metadata::is_symlink);
-        is_link && skill_folder(&self.path).is_some_and(|target| !target.starts_with(folder))
+        is_link && skill_dir(&self.path).is_some_and(|target| !target.starts_with(dir))
     }
 }
 
 /// Resolves a symlink to a directory, or to the SKILL.md of a directory.
-pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
+pub(super) fn skill_dir(link: &Path) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
     let metadata = fs::metadata(&target).ok()?;
     if metadata.is_dir() {
@@ -97,12 +96,12 @@ pub(super) fn skill_folder(link: &Path) -> Option<PathBuf> {
 }
 
 /// Lists the directories and symlinks in a directory, and returns the name `skill.md` if that file exists.
-fn list(folder: &Path) -> (Visit, Option<&'static str>) {
-    let stamp = Stamp::at(folder);
-    let entries = match fs::read_dir(folder) {
+fn list(dir: &Path) -> (Visit, Option<&'static str>) {
+    let stamp = Stamp::at(dir);
+    let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) => {
-            let problem = Some(Problem::unreadable(folder, &error));
+            let problem = Some(Problem::unreadable(dir, &error));
             return (Visit { problem, listed: Some(stamp), ..Visit::default() }, None);
         }
     };
@@ -114,12 +113,12 @@ fn list(folder: &Path) -> (Visit, Option<&'static str>) {
         other = other.or((name == FILES[1]).then_some(FILES[1]));
         let relevant = !is_foreign(&name.to_string_lossy());
         if relevant && kind.is_dir() {
-            visit.folders.push(entry.path());
+            visit.dirs.push(entry.path());
         } else if relevant && kind.is_symlink() {
             visit.links.push(entry.path());
         }
     }
-    visit.folders.sort_unstable();
+    visit.dirs.sort_unstable();
     visit.links.sort_unstable();
     (visit, other)
 }
@@ -130,7 +129,7 @@ pub(super) fn is_foreign(name: &str) -> bool {
 }
 
 /// Reads the skill of a directory, or returns the problem with it. A directory without the file is not a skill.
-fn skill_at(root: &Root, folder: &Path, file: File, known: Option<&Entry>) -> Option<Entry> {
+fn skill_at(root: &Root, dir: &Path, file: File, known: Option<&Entry>) -> Option<Entry> {
     let File { name, path, lstat } = file;
     let lstat = match lstat {
         Ok(lstat) => lstat,
@@ -142,24 +141,24 @@ fn skill_at(root: &Root, folder: &Path, file: File, known: Option<&Entry>) -> Op
             return Some(Entry { file: path, stamp: None, outcome });
         }
     };
-    let stamp = if lstat.is_symlink() { Stamp::at(&path) } else { Some(Stamp::of(&lstat)) };
+    let stamp = if lstat.is_symlink() { Stamp::at(&path) } else { Some(Stamp::from_metadata(&lstat)) };
     if let Some(known) = known.filter(|known| known.file == path && known.stamp == stamp && stamp.is_some()) {
         return Some(known.clone());
     }
-    let outcome = read(root, folder, name, &path, &lstat);
+    let outcome = read(root, dir, name, &path, &lstat);
     Some(Entry { file: path, stamp, outcome })
 }
 
 fn read(
     root: &Root,
-    folder: &Path,
+    dir: &Path,
     file: &'static str,
     path: &Path,
     lstat: &Metadata,
 ) -> Result<Arc<Skill>, Problem> {
     let skipped = |reason: String, fix: &str| Problem::new(Effect::Skipped, path, reason, fix);
     let unreadable = |error: io::Error| Problem::unreadable(path, &error);
-    if lstat.is_symlink() && !path.canonicalize().map_err(unreadable)?.starts_with(folder) {
+    if lstat.is_symlink() && !path.canonicalize().map_err(unreadable)?.starts_with(dir) {
         let reason = "is a symlink that leads out of its directory".to_owned();
         return Err(skipped(reason, "symlink the entire directory instead, or copy the file"));
     }
@@ -175,15 +174,19 @@ fn read(
     if bytes.len() as u64 > MAX_SKILL_BYTES {
         return Err(skipped("is larger than 1 MiB".to_owned(), "move details into files next to it"));
     }
-    let place = Place::Folder { folder: folder.to_owned(), file };
-    understand(root, &bytes, place).map_err(|error| {
+    let place = SkillLocation::Directory { dir: dir.to_owned(), file };
+    parse_skill(root, &bytes, place).map_err(|error| {
         let line = Some(error.line);
         Problem { line, ..skipped(error.reason, error.fix) }
     })
 }
 
 /// Parses a skill from its text.
-pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<Skill>, crate::Fault> {
+pub(super) fn parse_skill(
+    root: &Root,
+    bytes: &[u8],
+    place: SkillLocation,
+) -> Result<Arc<Skill>, crate::ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let document = Document::read(&text)?;
     Ok(Arc::new(Skill {
@@ -195,7 +198,7 @@ pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<
         description: document.description,
         scope: root.scope,
         source: Arc::clone(&root.provenance),
-        digest: Digest::of(bytes),
+        digest: Digest::compute(bytes),
         size: bytes.len() as u64,
         traits: document.traits,
         name: document.name,
@@ -205,9 +208,9 @@ pub(super) fn understand(root: &Root, bytes: &[u8], place: Place) -> Result<Arc<
 }
 
 impl Root {
-    fn trust_of(&self, place: &Place) -> Trust {
+    fn trust_of(&self, place: &SkillLocation) -> Trust {
         match place {
-            Place::Folder { folder, .. } if self.trusted.contains(folder) => Trust::Trusted,
+            SkillLocation::Directory { dir, .. } if self.trusted.contains(dir) => Trust::Trusted,
             _ => self.trust,
         }
     }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::xml::{escaped_attribute, escaped_text, shortened};
-use crate::{Error, Offered, Skill, Snapshot, Trust};
+use crate::{Error, Skill, SkillFilter, Snapshot, Trust};
 
 /// Size limits of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ const HOW: &str = "Read a skill with load_skill before you follow it; find more 
 impl Inventory {
     /// Returns the section of the system prompt, or `None` without skills.
     #[must_use]
-    pub fn render(&self, snapshot: &Snapshot, offered: Offered) -> Option<String> {
+    pub fn render(&self, snapshot: &Snapshot, offered: SkillFilter) -> Option<String> {
         let skills: Vec<_> = snapshot.for_model().filter(|skill| offered.has(skill)).collect();
         if skills.is_empty() {
             return None;

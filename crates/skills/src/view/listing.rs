@@ -63,7 +63,7 @@ fn trusted(skill: &Skill) -> Option<bool> {
 /// Lists all skills.
 #[must_use]
 pub fn list(snapshot: &Snapshot) -> SkillList {
-    let listed = snapshot.listed().iter().map(|listed| ListedSkill {
+    let listed = snapshot.entries().iter().map(|listed| ListedSkill {
         key: listed.skill.key.clone(),
         name: listed.skill.display_name().to_owned(),
         description: listed.skill.description.clone(),

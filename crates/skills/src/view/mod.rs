@@ -1,18 +1,18 @@
 //! The forms in which skills are served. Each is a function of a snapshot, so they all change together.
 
 mod fit;
-mod in_use;
 mod inventory;
 mod listing;
 mod nearest;
+mod pinned;
 mod prompts;
 mod resources;
 mod tool;
 mod xml;
 
-pub use in_use::in_use;
 pub use inventory::{Inventory, inject};
 pub use listing::{InspectedSkill, ListedSkill, SkillList, inspect, list};
+pub use pinned::pinned_skills;
 pub use prompts::{PromptView, prompt, prompts};
 pub use resources::{
     DirectoryEntry, ManifestFile, Resource, ResourceText, SkillManifest, directory, manifest, manifests,

@@ -87,7 +87,7 @@ pub struct DirectoryEntry {
 const SCHEME: &str = "skill://";
 /// Metadata key for the number of files of a skill that its manifest omits.
 const LEFT_OUT: &str = "rkat/left_out";
-const FOLDER: &str = "inode/directory";
+const DIR: &str = "inode/directory";
 /// Number of files after which a page of manifests ends.
 const PAGE_FILES: usize = 1024;
 /// Number of bytes after which a page of manifests ends, because every file is read for its digest.
@@ -141,7 +141,9 @@ fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, Strin
 /// Returns the actual file name. `SKILL.md` refers to the skill's text even if that file has another name.
 fn actual(skill: &Skill, file: &str) -> Result<String, Error> {
     match &skill.place {
-        crate::Place::Folder { file: actual, .. } if file == "SKILL.md" => Ok((*actual).to_owned()),
+        crate::SkillLocation::Directory { file: actual, .. } if file == "SKILL.md" => {
+            Ok((*actual).to_owned())
+        }
         _ if file.is_empty() => Err(Error::NoSuchFile(file.to_owned())),
         _ => Ok(file.to_owned()),
     }
@@ -184,7 +186,7 @@ fn describe(skill: &Arc<Skill>) -> Result<SkillManifest, Error> {
     let described = |file: crate::BundledFile| {
         let bytes = skill.read_file(&file.path)?;
         let name = if is_skill_file(skill, &file.path) { "SKILL.md" } else { &file.path };
-        Ok(ManifestFile { uri: uri(skill, name), digest: Digest::of(&bytes), size: bytes.len() as u64 })
+        Ok(ManifestFile { uri: uri(skill, name), digest: Digest::compute(&bytes), size: bytes.len() as u64 })
     };
     let bundle = skill.bundle()?;
     let listed = bundle.files.len();
@@ -199,8 +201,8 @@ fn describe(skill: &Arc<Skill>) -> Result<SkillManifest, Error> {
 
 fn is_skill_file(skill: &Skill, path: &str) -> bool {
     match &skill.place {
-        crate::Place::Folder { file, .. } => path == *file,
-        crate::Place::Text(_) => path == "SKILL.md",
+        crate::SkillLocation::Directory { file, .. } => path == *file,
+        crate::SkillLocation::Text(_) => path == "SKILL.md",
     }
 }
 
@@ -213,18 +215,18 @@ pub fn directory(snapshot: &Snapshot, uri_of: &str) -> Result<Vec<DirectoryEntry
     if wanted == SCHEME.trim_end_matches('/') {
         let entry = |skill: &Arc<Skill>| {
             let uri = format!("{SCHEME}{}", path::encoded(&skill.name));
-            DirectoryEntry { uri, name: skill.name.clone(), mime_type: FOLDER, size: None }
+            DirectoryEntry { uri, name: skill.name.clone(), mime_type: DIR, size: None }
         };
         return Ok(snapshot.active().map(entry).collect());
     }
-    let (skill, folder) = parts(snapshot, wanted)?;
-    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let (skill, dir) = parts(snapshot, wanted)?;
+    let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
     let mut entries = Vec::new();
-    let mut folders = BTreeSet::new();
+    let mut dirs = BTreeSet::new();
     for file in skill.bundle()?.files {
         let Some(rest) = file.path.strip_prefix(&prefix) else { continue };
         if let Some((name, _)) = rest.split_once('/') {
-            folders.insert(name.to_owned());
+            dirs.insert(name.to_owned());
             continue;
         }
         let name = if is_skill_file(skill, &file.path) { "SKILL.md" } else { rest };
@@ -232,11 +234,11 @@ pub fn directory(snapshot: &Snapshot, uri_of: &str) -> Result<Vec<DirectoryEntry
         let (name, mime_type) = (name.to_owned(), mime_type(rest));
         entries.push(DirectoryEntry { uri, name, mime_type, size: Some(file.size) });
     }
-    for name in folders {
+    for name in dirs {
         let uri = uri(skill, &format!("{prefix}{name}"));
-        entries.push(DirectoryEntry { uri, name, mime_type: FOLDER, size: None });
+        entries.push(DirectoryEntry { uri, name, mime_type: DIR, size: None });
     }
-    if entries.is_empty() { Err(Error::NoSuchFile(folder)) } else { Ok(entries) }
+    if entries.is_empty() { Err(Error::NoSuchFile(dir)) } else { Ok(entries) }
 }
 
 fn is_text(mime_type: &str, text: &str) -> bool {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use meerkat_skills::{
-    Catalogue, Found, Notices, Policy, Provenance, Refreshed, Source, SourceId, SourceStatus, Transport,
+    Catalog, FsEvents, Policy, Provenance, Refreshed, ScanResult, Source, SourceId, SourceStatus, Transport,
     WatchOptions,
 };
 
@@ -18,7 +18,7 @@ struct SlowSource {
     provenance: Arc<Provenance>,
     started: Sender<()>,
     may_end: Mutex<Receiver<()>>,
-    found: Arc<Found>,
+    found: Arc<ScanResult>,
 }
 
 /// Handle of the test for controlling a slow source.
@@ -42,7 +42,7 @@ impl SlowSource {
         let (started, is_started) = channel();
         let (end, may_end) = channel();
         let provenance = Provenance {
-            source_uuid: SourceId::of_place("slow"),
+            source_uuid: SourceId::from_location("slow"),
             display_name: "slow".to_owned(),
             transport_kind: Transport::Filesystem,
             fingerprint: "slow".to_owned(),
@@ -57,9 +57,9 @@ impl SlowSource {
         (Arc::new(source), Control { started: is_started, may_end: end })
     }
 
-    fn catalogue() -> (Catalogue, Control) {
+    fn catalog() -> (Catalog, Control) {
         let (source, control) = Self::new();
-        (Catalogue::new(vec![source], Policy::default()), control)
+        (Catalog::new(vec![source], Policy::default()), control)
     }
 }
 
@@ -68,7 +68,7 @@ impl Source for SlowSource {
         &self.provenance
     }
 
-    fn look(&self) -> Arc<Found> {
+    fn scan(&self) -> Arc<ScanResult> {
         // The test may have ended.
         let _ = self.started.send(());
         self.may_end.lock().unwrap().recv_timeout(TIMEOUT).expect("the scan may end");
@@ -85,22 +85,22 @@ fn run_with_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
 
 #[tokio::test]
 async fn first_scan_does_not_block_its_task() {
-    let (catalogue, control) = SlowSource::catalogue();
+    let (catalog, control) = SlowSource::catalog();
     // The runtime has one thread, so the scan can end only if it runs on another one.
-    let (snapshot, ()) = tokio::join!(catalogue.load(), async { control.end_scan() });
+    let (snapshot, ()) = tokio::join!(catalog.load(), async { control.end_scan() });
     assert_eq!(snapshot.generation(), 1);
-    assert_eq!(catalogue.load().await.generation(), 1, "the second call does not scan");
+    assert_eq!(catalog.load().await.generation(), 1, "the second call does not scan");
 }
 
 #[test]
 fn concurrent_first_snapshots_scan_once() {
-    let (catalogue, control) = SlowSource::catalogue();
+    let (catalog, control) = SlowSource::catalog();
     let first = thread::spawn({
-        let catalogue = catalogue.clone();
-        move || catalogue.snapshot().generation()
+        let catalog = catalog.clone();
+        move || catalog.snapshot().generation()
     });
     control.wait_for_scan();
-    let second = thread::spawn(move || catalogue.snapshot().generation());
+    let second = thread::spawn(move || catalog.snapshot().generation());
     control.end_scan();
     assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 1));
     assert!(control.started.try_recv().is_err());
@@ -108,38 +108,38 @@ fn concurrent_first_snapshots_scan_once() {
 
 #[test]
 fn settings_do_not_wait_for_a_scan() {
-    let (catalogue, control) = SlowSource::catalogue();
+    let (catalog, control) = SlowSource::catalog();
     let scan = thread::spawn({
-        let catalogue = catalogue.clone();
-        move || catalogue.refresh()
+        let catalog = catalog.clone();
+        move || catalog.refresh()
     });
     control.wait_for_scan();
     let generation = run_with_timeout({
-        let catalogue = catalogue.clone();
+        let catalog = catalog.clone();
         move || {
-            catalogue.set_policy(Policy { capabilities: ["shell".to_owned()].into(), ..Policy::default() });
-            catalogue.set_sources(Vec::new());
-            assert!(!catalogue.is_quiet());
-            catalogue.latest().generation()
+            catalog.set_policy(Policy { capabilities: ["shell".to_owned()].into(), ..Policy::default() });
+            catalog.set_sources(Vec::new());
+            assert!(!catalog.is_up_to_date());
+            catalog.latest().generation()
         }
     });
     assert_eq!(generation, 0);
     control.end_scan();
     assert_eq!(scan.join().unwrap(), Refreshed::Changed);
-    assert_eq!(catalogue.snapshot().sources().len(), 1, "the scan uses the sources from its start");
-    assert_eq!(catalogue.refresh(), Refreshed::Changed);
-    assert_eq!(catalogue.snapshot().sources().len(), 0);
-    assert_eq!(catalogue.refresh(), Refreshed::Unchanged);
+    assert_eq!(catalog.snapshot().sources().len(), 1, "the scan uses the sources from its start");
+    assert_eq!(catalog.refresh(), Refreshed::Changed);
+    assert_eq!(catalog.snapshot().sources().len(), 0);
+    assert_eq!(catalog.refresh(), Refreshed::Unchanged);
 }
 
 #[test]
 fn dropping_a_watch_does_not_wait_for_a_scan() {
-    let (catalogue, control) = SlowSource::catalogue();
-    let options = WatchOptions { notices: Notices::Unasked, ..WatchOptions::default() };
-    let watch = catalogue.watch(options).unwrap();
+    let (catalog, control) = SlowSource::catalog();
+    let options = WatchOptions { fs_events: FsEvents::Disabled, ..WatchOptions::default() };
+    let watch = catalog.watch(options).unwrap();
     control.wait_for_scan();
     run_with_timeout(move || drop(watch));
-    assert_eq!(catalogue.latest().generation(), 0);
+    assert_eq!(catalog.latest().generation(), 0);
     // The thread may scan once more before it ends.
     control.end_scan();
     control.end_scan();

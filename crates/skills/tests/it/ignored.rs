@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use meerkat_skills::{Catalogue, IgnoreReason, Limits, Policy, Roots, standard_roots};
+use meerkat_skills::{Catalog, IgnoreReason, Limits, Policy, Roots, standard_roots};
 
 use crate::tree::{World, names, skill_text};
 
 const ROOT: &str = "home/.agent/skills";
 
 /// Returns the ignored files by reason, with their paths below the root.
-fn ignored(world: &World, catalogue: &Catalogue) -> Vec<(IgnoreReason, Vec<PathBuf>)> {
+fn ignored(world: &World, catalog: &Catalog) -> Vec<(IgnoreReason, Vec<PathBuf>)> {
     let root = world.path(ROOT);
     let below = |file: &PathBuf| file.strip_prefix(&root).unwrap().to_owned();
-    let groups = catalogue.ignored();
+    let groups = catalog.ignored();
     assert!(groups.iter().all(|group| group.root == root && group.complete));
     groups.iter().map(|group| (group.reason, group.files.iter().map(below).collect())).collect()
 }
@@ -42,8 +42,8 @@ fn each_ignored_file_has_its_reason() {
     }
     // A directory with both file names is one skill.
     world.write(&format!("{ROOT}/outer/skill.md"), skill_text("x", "Ignored"));
-    let catalogue = world.catalogue();
-    assert_eq!(names(&catalogue.snapshot()), ["group/a/b/c/d/deepest", "outer"]);
+    let catalog = world.catalog();
+    assert_eq!(names(&catalog.snapshot()), ["group/a/b/c/d/deepest", "outer"]);
     let expected = [
         files(IgnoreReason::TooDeep, &["group/a/b/c/d/e/deep/SKILL.md"]),
         files(
@@ -58,7 +58,7 @@ fn each_ignored_file_has_its_reason() {
         files(IgnoreReason::Nested, &["outer/.hidden/SKILL.md", "outer/examples/inner/SKILL.md"]),
         files(IgnoreReason::Misnamed, &["loud/SKILL.MD", "title/Skill.md"]),
     ];
-    assert_eq!(ignored(&world, &catalogue), expected);
+    assert_eq!(ignored(&world, &catalog), expected);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn ignored_files_are_summarized_with_a_fix() {
     }
     world.write(&format!("{ROOT}/c/Skill.md"), skill_text("c", "d"));
     let root = world.path(ROOT);
-    let lines: Vec<_> = world.catalogue().ignored().iter().map(ToString::to_string).collect();
+    let lines: Vec<_> = world.catalog().ignored().iter().map(ToString::to_string).collect();
     let root = root.display();
     let expected = [
         format!(
@@ -92,10 +92,10 @@ fn files_that_another_source_loads_are_not_ignored() {
     world.skill(&format!("{ROOT}/outer"), "other", "Ignored");
     let extra = vec![world.path(&format!("{ROOT}/outer/inner")), world.path(ROOT)];
     let roots = Roots { extra, ..world.roots() };
-    let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
-    assert_eq!(names(&catalogue.snapshot()), ["inner", "outer"]);
+    let catalog = Catalog::new(standard_roots(&roots, Limits::default()), Policy::default());
+    assert_eq!(names(&catalog.snapshot()), ["inner", "outer"]);
     let expected = [files(IgnoreReason::Nested, &["outer/other/SKILL.md"])];
-    assert_eq!(ignored(&world, &catalogue), expected);
+    assert_eq!(ignored(&world, &catalog), expected);
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn search_stops_at_the_limit() {
     for index in 0..10 {
         world.skill(ROOT, &format!("skill-{index}"), "d");
     }
-    let limits = Limits { folders: 5, ..Limits::default() };
-    let catalogue = Catalogue::new(standard_roots(&world.roots(), limits), Policy::default());
-    let groups = catalogue.ignored();
+    let limits = Limits { dirs: 5, ..Limits::default() };
+    let catalog = Catalog::new(standard_roots(&world.roots(), limits), Policy::default());
+    let groups = catalog.ignored();
     assert!(groups.iter().all(|group| !group.complete && group.reason == IgnoreReason::OverLimit));
     let summary = groups.first().map(|group| group.summary()).unwrap_or_default();
     assert!(summary.contains("at least ") && summary.contains("beyond the first 5 directories"), "{summary}");
@@ -123,7 +123,7 @@ fn symlink_targets_are_not_ignored_files() {
     let project = world.path("project/.agent/skills");
     std::fs::create_dir_all(&project).unwrap();
     symlink(world.path("elsewhere"), project.join("outside")).unwrap();
-    let catalogue = world.catalogue();
-    assert_eq!(names(&catalogue.snapshot()), ["linked"]);
-    assert_eq!(ignored(&world, &catalogue), []);
+    let catalog = world.catalog();
+    assert_eq!(names(&catalog.snapshot()), ["linked"]);
+    assert_eq!(ignored(&world, &catalog), []);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use meerkat_skills::{Error, GitOptions, Origin, Overwrite, create, install, lint, remove, stays_within};
+use meerkat_skills::{Error, GitOptions, Origin, Overwrite, create, ensure_within, install, lint, remove};
 use serde_json::{Value, json};
 
 use crate::tree::{World, skill_text};
@@ -12,8 +12,8 @@ fn lock(world: &World) -> Value {
     serde_json::from_slice(&fs::read(world.path("home/.rkat/skills/skills.lock.json")).unwrap()).unwrap()
 }
 
-fn folder(world: &World, path: &str) -> Origin {
-    Origin::Folder(world.path(path))
+fn dir(world: &World, path: &str) -> Origin {
+    Origin::Directory(world.path(path))
 }
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn installed_skill_is_copied_and_locked() {
     world.skill("from/group", "pdf", "PDFs");
     world.write("from/group/pdf/scripts/run.sh", "echo");
     let root = world.path("home/.rkat/skills");
-    let installed = install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+    let installed = install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
     assert_eq!(installed.name, "pdf");
     assert_eq!(fs::read_to_string(root.join("pdf/scripts/run.sh")).unwrap(), "echo");
     let expected = json!({"version": 1, "skills": {"pdf": {
@@ -44,12 +44,12 @@ async fn existing_skill_is_replaced_only_with_force() {
     let world = World::new();
     world.skill("from", "pdf", "First");
     let root = world.path("home/.rkat/skills");
-    install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+    install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
     world.skill("from", "pdf", "Second");
-    let again = install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await;
+    let again = install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await;
     assert!(matches!(again, Err(Error::Exists(_))));
     assert!(fs::read_to_string(root.join("pdf/SKILL.md")).unwrap().contains("First"));
-    install(&folder(&world, "from"), None, &root, Overwrite::Replace).await.unwrap();
+    install(&dir(&world, "from"), None, &root, Overwrite::Replace).await.unwrap();
     assert!(fs::read_to_string(root.join("pdf/SKILL.md")).unwrap().contains("Second"));
 }
 
@@ -59,13 +59,13 @@ async fn one_of_several_skills_must_be_named() {
     world.skill("from", "a", "A");
     world.skill("from", "b", "B");
     let root = world.path("home/.rkat/skills");
-    let error = install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap_err();
+    let error = install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap_err();
     let origin = world.path("from").display().to_string();
     assert_eq!(error.to_string(), format!("there are several skills in `{origin}`: a, b; name one of them"));
-    let installed = install(&folder(&world, "from"), Some("B"), &root, Overwrite::Refuse).await.unwrap();
+    let installed = install(&dir(&world, "from"), Some("B"), &root, Overwrite::Refuse).await.unwrap();
     assert_eq!(installed.name, "b");
     fs::create_dir_all(world.path("empty")).unwrap();
-    let nothing = install(&folder(&world, "empty"), None, &root, Overwrite::Refuse).await;
+    let nothing = install(&dir(&world, "empty"), None, &root, Overwrite::Refuse).await;
     assert!(matches!(nothing, Err(Error::NothingToInstall(_))));
 }
 
@@ -77,7 +77,7 @@ async fn symlinks_are_not_installed() {
     world.write("secret", "secret");
     std::os::unix::fs::symlink(world.path("secret"), skill.join("leak")).unwrap();
     let root = world.path("home/.rkat/skills");
-    install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+    install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
     assert!(root.join("pdf/leak").symlink_metadata().is_err());
 }
 
@@ -94,14 +94,14 @@ async fn symlinks_are_never_written_through() {
     for name in [".skills.lock", "skills.lock.json"] {
         let link = root.join(name);
         symlink(&victim, &link).unwrap();
-        let installed = install(&folder(&world, "from"), None, &root, Overwrite::Replace).await;
+        let installed = install(&dir(&world, "from"), None, &root, Overwrite::Replace).await;
         assert!(matches!(installed, Err(Error::Link(path)) if path == link), "{name}");
         let removed = remove(&root, "pdf", Overwrite::Replace);
         assert!(matches!(removed, Err(Error::Link(path)) if path == link), "{name}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(link).unwrap();
     }
-    install(&folder(&world, "from"), None, &root, Overwrite::Replace).await.unwrap();
+    install(&dir(&world, "from"), None, &root, Overwrite::Replace).await.unwrap();
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn changed_skill_is_removed_only_with_force() {
     let world = World::new();
     world.skill("from", "pdf", "PDFs");
     let root = world.path("home/.rkat/skills");
-    install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+    install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
     world.skill("home/.rkat/skills", "mine", "Mine");
     assert!(matches!(remove(&root, "mine", Overwrite::Refuse), Err(Error::NotInstalled(_))));
     assert!(matches!(remove(&root, "none", Overwrite::Replace), Err(Error::NoSuchName(_))));
@@ -169,14 +169,14 @@ async fn skill_directory_may_be_a_symlink_in_the_project() {
         fs::create_dir_all(world.path(target).join("skills")).unwrap();
         symlink(world.path(target), world.path(link)).unwrap();
         let root = world.path(link).join("skills");
-        install(&folder(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
+        install(&dir(&world, "from"), None, &root, Overwrite::Refuse).await.unwrap();
         assert!(world.path(target).join("skills/pdf/SKILL.md").is_file());
         assert_eq!(world.snapshot().by_name("pdf").unwrap().description, "PDFs");
         remove(&root, "pdf", Overwrite::Refuse).unwrap();
     }
     let project = world.path("project");
-    assert!(stays_within(&project, &project.join(".rkat/skills")).is_ok());
+    assert!(ensure_within(&project, &project.join(".rkat/skills")).is_ok());
     symlink(world.path("elsewhere"), project.join("out")).unwrap();
     let out = project.join("out/skills/not/there");
-    assert!(matches!(stays_within(&project, &out), Err(Error::Outside(path)) if path == out));
+    assert!(matches!(ensure_within(&project, &out), Err(Error::Outside(path)) if path == out));
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod blocking;
 #[cfg(test)]
-mod catalogue;
+mod catalog;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
@@ -11,11 +11,11 @@ mod ignored;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
-mod looking;
-#[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod remote;
+#[cfg(test)]
+mod rescan;
 #[cfg(test)]
 mod skill_tool;
 #[cfg(test)]

@@ -72,10 +72,10 @@ fn paths_out_of_the_skill_are_rejected() {
 fn symlinks_out_of_the_skill_are_rejected() {
     use std::os::unix::fs::symlink;
     let (world, skill) = bundled();
-    let folder = world.path("project/.agent/skills/pdf");
-    symlink(world.path("secret.txt"), folder.join("link.txt")).unwrap();
-    symlink(world.path("project"), folder.join("up")).unwrap();
-    symlink("references/a b.md", folder.join("inside.md")).unwrap();
+    let dir = world.path("project/.agent/skills/pdf");
+    symlink(world.path("secret.txt"), dir.join("link.txt")).unwrap();
+    symlink(world.path("project"), dir.join("up")).unwrap();
+    symlink("references/a b.md", dir.join("inside.md")).unwrap();
     for path in ["link.txt", "up/.agent/skills/other/SKILL.md"] {
         assert!(matches!(skill.read_file(path), Err(Error::BadPath { .. })), "{path}");
     }
@@ -88,10 +88,10 @@ fn symlinks_out_of_the_skill_are_rejected() {
 fn directory_replaced_by_a_symlink_is_rejected() {
     use std::os::unix::fs::symlink;
     let (world, skill) = bundled();
-    let folder = world.path("project/.agent/skills/pdf");
-    fs::remove_dir_all(&folder).unwrap();
+    let dir = world.path("project/.agent/skills/pdf");
+    fs::remove_dir_all(&dir).unwrap();
     world.write("private/SKILL.md", skill_text("pdf", "Other"));
-    symlink(world.path("private"), &folder).unwrap();
+    symlink(world.path("private"), &dir).unwrap();
     assert!(matches!(skill.read(), Err(Error::BadPath { .. })));
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use meerkat_core::BoxFuture;
 use meerkat_skills::{
-    Catalogue, Effect, Error, Fetch, FetchError, Git, GitOptions, Http, HttpOptions, Limits, Policy,
+    Catalog, Effect, Error, Fetch, FetchError, Git, GitOptions, Http, HttpOptions, Limits, Policy,
     Provenance, RefKind, Scope, Source, SourceId, SourceStatus, Transport,
 };
 
@@ -15,7 +15,7 @@ use crate::tree::{World, names, skill_text};
 
 fn provenance(transport_kind: Transport) -> Provenance {
     Provenance {
-        source_uuid: SourceId::of_place("remote"),
+        source_uuid: SourceId::from_location("remote"),
         display_name: "team".to_owned(),
         transport_kind,
         fingerprint: "repo-0000000000000000".to_owned(),
@@ -24,9 +24,9 @@ fn provenance(transport_kind: Transport) -> Provenance {
 }
 
 /// Runs git without the user's settings.
-fn git(folder: &Path, arguments: &[&str]) -> String {
+fn git(dir: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
-        .current_dir(folder)
+        .current_dir(dir)
         .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
         .args(arguments)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -57,15 +57,15 @@ fn options(world: &World) -> GitOptions {
     GitOptions { skills_root: Some("skills".into()), ..GitOptions::new(url, world.path("cache")) }
 }
 
-fn source(options: GitOptions) -> (Arc<Git>, Catalogue) {
+fn source(options: GitOptions) -> (Arc<Git>, Catalog) {
     let source = Arc::new(Git::new(provenance(Transport::Git), Scope::User, options, Limits::default()));
-    let catalogue = Catalogue::new(vec![Arc::clone(&source) as Arc<dyn Source>], Policy::default());
-    (source, catalogue)
+    let catalog = Catalog::new(vec![Arc::clone(&source) as Arc<dyn Source>], Policy::default());
+    (source, catalog)
 }
 
-fn description(catalogue: &Catalogue) -> String {
-    catalogue.refresh();
-    catalogue.snapshot().by_name("pdf").unwrap().description.clone()
+fn description(catalog: &Catalog) -> String {
+    catalog.refresh();
+    catalog.snapshot().by_name("pdf").unwrap().description.clone()
 }
 
 #[tokio::test]
@@ -101,9 +101,9 @@ async fn changed_ref_is_fetched_and_served() {
     git(&world.path("repository"), &["tag", "v2"]);
     for (reference, expected) in [("v1", "First"), ("v2", "Second"), ("v1", "First")] {
         let pinned = GitOptions { reference: reference.to_owned(), kind: RefKind::Tag, ..options(&world) };
-        let (source, catalogue) = source(pinned);
+        let (source, catalog) = source(pinned);
         source.update().await.unwrap();
-        assert_eq!(description(&catalogue), expected, "{reference}");
+        assert_eq!(description(&catalog), expected, "{reference}");
     }
 }
 
@@ -117,12 +117,12 @@ async fn symlinks_out_of_a_repository_are_skipped() {
     symlink(world.path("private/secret"), world.path("repository/skills/secret")).unwrap();
     symlink("../shared/common", world.path("repository/skills/common")).unwrap();
     commit(&world);
-    let (source, catalogue) = source(options(&world));
+    let (source, catalog) = source(options(&world));
     source.update().await.unwrap();
-    catalogue.refresh();
-    assert_eq!(names(&catalogue.snapshot()), ["common", "pdf"]);
+    catalog.refresh();
+    assert_eq!(names(&catalog.snapshot()), ["common", "pdf"]);
     let reasons: Vec<_> =
-        catalogue.snapshot().problems().iter().map(|problem| problem.reason.clone()).collect();
+        catalog.snapshot().problems().iter().map(|problem| problem.reason.clone()).collect();
     assert_eq!(reasons, ["is a symlink that leads out of its project or repository"]);
 }
 
@@ -132,10 +132,10 @@ async fn cached_skills_are_served_without_the_repository() {
     let (first, _) = source(options(&world));
     first.update().await.unwrap();
     std::fs::remove_dir_all(world.path("repository")).unwrap();
-    let (later, catalogue) = source(options(&world));
+    let (later, catalog) = source(options(&world));
     assert!(matches!(later.update().await, Err(Error::Git { .. })));
-    assert_eq!(description(&catalogue), "First");
-    let effects: Vec<_> = catalogue.snapshot().problems().iter().map(|problem| problem.effect).collect();
+    assert_eq!(description(&catalog), "First");
+    let effects: Vec<_> = catalog.snapshot().problems().iter().map(|problem| problem.effect).collect();
     assert_eq!(effects, [Effect::Stale]);
 }
 
@@ -151,9 +151,9 @@ async fn repository_code_is_never_run() {
     // The fetched repository and the template have the hook too.
     let own = world.write("repository/.git/hooks/post-checkout", &script);
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let (source, catalogue) = source(options(&world));
+    let (source, catalog) = source(options(&world));
     source.update().await.unwrap();
-    assert_eq!(description(&catalogue), "First");
+    assert_eq!(description(&catalog), "First");
     assert!(!mark.exists());
 }
 
@@ -169,10 +169,10 @@ async fn unresponsive_repository_times_out() {
 async fn url_secrets_are_not_reported() {
     let world = World::new();
     let url = "http://me:hunter2@127.0.0.1:1/x.git".to_owned();
-    let (source, catalogue) = source(GitOptions::new(url, world.path("cache")));
+    let (source, catalog) = source(GitOptions::new(url, world.path("cache")));
     let error = source.update().await.unwrap_err().to_string();
-    catalogue.refresh();
-    let text = format!("{error} {:?}", catalogue.snapshot().problems());
+    catalog.refresh();
+    let text = format!("{error} {:?}", catalog.snapshot().problems());
     assert!(text.contains("127.0.0.1") && !text.contains("hunter2"), "{text}");
 }
 
@@ -210,7 +210,7 @@ impl Fetch for Server {
     }
 }
 
-fn http(world: &World, server: &Arc<Server>) -> (Arc<Http>, Catalogue) {
+fn http(world: &World, server: &Arc<Server>) -> (Arc<Http>, Catalog) {
     let options = HttpOptions {
         url: "https://skills.example".to_owned(),
         headers: vec![("Authorization".to_owned(), "Bearer t0ken".to_owned())],
@@ -219,8 +219,8 @@ fn http(world: &World, server: &Arc<Server>) -> (Arc<Http>, Catalogue) {
     };
     let fetch = Arc::clone(server) as Arc<dyn Fetch>;
     let source = Arc::new(Http::new(provenance(Transport::Http), Scope::User, options, fetch));
-    let catalogue = Catalogue::new(vec![Arc::clone(&source) as Arc<dyn Source>], Policy::default());
-    (source, catalogue)
+    let catalog = Catalog::new(vec![Arc::clone(&source) as Arc<dyn Source>], Policy::default());
+    (source, catalog)
 }
 
 #[tokio::test]
@@ -230,10 +230,10 @@ async fn server_skills_are_fetched_and_cached() {
     server.set("", Ok(r#"{"skills": [{"name": "pdf"}, {"name": "xlsx"}, {"name": "../evil"}]}"#));
     server.set("/skills/pdf", Ok(&skill_text("pdf", "First")));
     server.set("/skills/xlsx", Ok(&skill_text("xlsx", "Tables")));
-    let (source, catalogue) = http(&world, &server);
+    let (source, catalog) = http(&world, &server);
     source.update().await.unwrap();
-    catalogue.refresh();
-    assert_eq!(names(&catalogue.snapshot()), ["pdf", "xlsx"]);
+    catalog.refresh();
+    assert_eq!(names(&catalog.snapshot()), ["pdf", "xlsx"]);
     let seen = server.seen.lock().unwrap().clone();
     assert!(seen.iter().all(|(url, sent)| !url.contains("evil") && sent == "Authorization: Bearer t0ken"));
 
@@ -241,9 +241,9 @@ async fn server_skills_are_fetched_and_cached() {
     server.set("/skills/pdf", Err(FetchError::Status(500)));
     server.set("/skills/xlsx", Ok(&skill_text("xlsx", "New tables")));
     source.update().await.unwrap();
-    assert_eq!(description(&catalogue), "First");
-    assert_eq!(catalogue.snapshot().by_name("xlsx").unwrap().description, "New tables");
-    assert_eq!(catalogue.snapshot().problems()[0].reason, "these skills could not be fetched: pdf");
+    assert_eq!(description(&catalog), "First");
+    assert_eq!(catalog.snapshot().by_name("xlsx").unwrap().description, "New tables");
+    assert_eq!(catalog.snapshot().problems()[0].reason, "these skills could not be fetched: pdf");
 
     // The server is unavailable: all cached skills are served, also by a later process.
     server.set("", Err(FetchError::Unreachable("refused".to_owned())));
@@ -269,10 +269,10 @@ async fn server_skill_names_may_have_any_characters() {
     let server = Arc::new(Server::default());
     server.set("", Ok(r#"["CI/CD", "", "..", "a/../b"]"#));
     server.set("/skills/CI%2FCD", Ok(&skill_text("CI/CD", "Pipelines")));
-    let (source, catalogue) = http(&world, &server);
+    let (source, catalog) = http(&world, &server);
     source.update().await.unwrap();
-    catalogue.refresh();
-    assert_eq!(names(&catalogue.snapshot()), ["CI/CD"]);
+    catalog.refresh();
+    assert_eq!(names(&catalog.snapshot()), ["CI/CD"]);
     let urls: Vec<_> = server.seen.lock().unwrap().iter().map(|(url, _)| url.clone()).collect();
     assert_eq!(urls, ["https://skills.example", "https://skills.example/skills/CI%2FCD"]);
 }
@@ -284,6 +284,6 @@ async fn response_without_a_list_is_rejected() {
     let (source, _) = http(&world, &server);
     for answer in ["<html>", "{}", "\"pdf\""] {
         server.set("", Ok(answer));
-        assert!(matches!(source.update().await, Err(Error::BadCatalogue { .. })), "{answer}");
+        assert!(matches!(source.update().await, Err(Error::BadCatalog { .. })), "{answer}");
     }
 }

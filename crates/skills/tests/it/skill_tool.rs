@@ -20,10 +20,10 @@ fn loaded(snapshot: &Snapshot, name: &str) -> String {
 #[test]
 fn known_name_returns_the_skill() {
     let world = World::new();
-    let folder = world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
+    let dir = world.skill("project/.claude/skills", "git", "Git deployment workflow skill");
     let text = format!(
         "Loading: git\nBase directory: {}\n\n{}",
-        folder.display(),
+        dir.display(),
         skill_text("git", "Git deployment workflow skill")
     );
     assert_eq!(loaded(&world.snapshot(), "git"), text);
@@ -81,10 +81,10 @@ fn path_as_name_is_rejected() {
 #[test]
 fn names_may_have_any_characters() {
     let world = World::new();
-    for (folder, name) in
+    for (dir, name) in
         [("a", "Building CI/CD Pipelines"), ("b", "a\\b"), ("c", "Wait... what"), ("d", "50%25")]
     {
-        world.write(&format!("project/.agent/skills/{folder}/SKILL.md"), skill_text(name, "d"));
+        world.write(&format!("project/.agent/skills/{dir}/SKILL.md"), skill_text(name, "d"));
     }
     let snapshot = world.snapshot();
     assert_eq!(snapshot.problems(), []);
@@ -144,7 +144,7 @@ fn current_directory_precedes_the_project() {
         world.skill(root, "same", root);
         let sources = world.roots().in_directory(Some(world.path("project/pkg")));
         let sources = meerkat_skills::standard_roots(&sources, meerkat_skills::Limits::default());
-        let snapshot = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default()).snapshot();
+        let snapshot = meerkat_skills::Catalog::new(sources, meerkat_skills::Policy::default()).snapshot();
         let first = snapshot.by_name("same").unwrap();
         assert_eq!(
             (&first.description, first.scope == meerkat_skills::Scope::Project),
@@ -177,7 +177,7 @@ fn requested_directory_comes_first() {
     let mut roots = world.roots();
     roots.extra = vec![world.path("elsewhere")];
     let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
-    let snapshot = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default()).snapshot();
+    let snapshot = meerkat_skills::Catalog::new(sources, meerkat_skills::Policy::default()).snapshot();
     assert_eq!(snapshot.by_name("same").unwrap().description, "requested");
     assert_eq!(snapshot.by_name("same@project-agent").unwrap().description, "project");
 }
@@ -185,14 +185,14 @@ fn requested_directory_comes_first() {
 #[test]
 fn new_skill_appears_after_a_refresh() {
     let world = World::new();
-    let catalogue = world.catalogue();
-    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
+    let catalog = world.catalog();
+    assert_eq!(names(&catalog.snapshot()), [""; 0]);
     world.skill("project/.agent/skills", "late", "Late");
-    catalogue.refresh();
-    assert_eq!(names(&catalogue.snapshot()), ["late"]);
+    catalog.refresh();
+    assert_eq!(names(&catalog.snapshot()), ["late"]);
     fs::remove_dir_all(world.path("project/.agent/skills/late")).unwrap();
-    catalogue.refresh();
-    assert_eq!(names(&catalogue.snapshot()), [""; 0]);
+    catalog.refresh();
+    assert_eq!(names(&catalog.snapshot()), [""; 0]);
 }
 
 #[test]
@@ -244,12 +244,12 @@ fn unreadable_file_is_skipped_and_reported() {
     let world = World::new();
     world.skill("home/.claude/skills", "good", "Good");
     // No user can read a symlink to itself, not even root.
-    let folder = world.path("home/.claude/skills/circle");
-    fs::create_dir_all(&folder).unwrap();
-    symlink("SKILL.md", folder.join("SKILL.md")).unwrap();
+    let dir = world.path("home/.claude/skills/circle");
+    fs::create_dir_all(&dir).unwrap();
+    symlink("SKILL.md", dir.join("SKILL.md")).unwrap();
     let closed = world.skill("home/.claude/skills", "closed", "Closed").join("SKILL.md");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    let mut unreadable = vec![folder.join("SKILL.md")];
+    let mut unreadable = vec![dir.join("SKILL.md")];
     let mut readable = vec!["good"];
     if fs::read(&closed).is_err() {
         unreadable.insert(1, closed);

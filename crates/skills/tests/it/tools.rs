@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_core::{Invocation, RunId, SessionId, ToolCall, ToolOutput, ToolSource as _};
-use meerkat_skills::{AgentTools, Offered, SourceId};
+use meerkat_skills::{AgentTools, SkillFilter, SourceId};
 use serde_json::{Value, json};
 
 use crate::tree::{World, skill_text};
@@ -42,15 +42,15 @@ fn world() -> World {
 
 #[test]
 fn empty_catalog_provides_no_tools() {
-    let catalogue = World::new().catalogue();
-    assert_eq!(AgentTools::new(catalogue.clone(), Offered::All).tools().len(), 0);
-    assert_eq!(AgentTools::skill_tool(catalogue).tools().len(), 0);
+    let catalog = World::new().catalog();
+    assert_eq!(AgentTools::new(catalog.clone(), SkillFilter::All).tools().len(), 0);
+    assert_eq!(AgentTools::skill_tool(catalog).tools().len(), 0);
 }
 
 #[test]
 fn tools_have_names_and_schemas() {
     let world = world();
-    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
     let names: Vec<_> = tools.tools().iter().map(|tool| tool.def().name.clone()).collect();
     assert_eq!(names, ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"]);
     let schema = json!({
@@ -68,7 +68,7 @@ fn tools_have_names_and_schemas() {
 #[tokio::test]
 async fn browse_finds_skills_by_words() {
     let world = world();
-    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
     let found = json!({"skills": [{
         "source_uuid": SourceId::PROJECT, "skill_name": "pdf", "name": "pdf", "description": "Reads PDFs",
     }]});
@@ -81,7 +81,7 @@ async fn browse_finds_skills_by_words() {
 #[tokio::test]
 async fn skill_and_its_files_are_readable() {
     let world = world();
-    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
     let key = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf"});
     let body = "# pdf\n\nDo it.\n";
     let loaded = json!({
@@ -114,7 +114,7 @@ async fn skill_and_its_files_are_readable() {
 #[tokio::test]
 async fn failed_calls_return_errors_to_the_model() {
     let world = world();
-    let tools = AgentTools::new(world.catalogue(), Offered::All);
+    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
     let unknown = json!({"source_uuid": SourceId::PROJECT, "skill_name": "none"});
     let escape = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "../xlsx/SKILL.md"});
     let binary = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "logo.bin"});
@@ -135,8 +135,8 @@ async fn failed_calls_return_errors_to_the_model() {
 #[tokio::test]
 async fn skill_tool_accepts_name_or_command() {
     let world = world();
-    let catalogue = world.catalogue();
-    let tools = AgentTools::skill_tool(catalogue.clone());
+    let catalog = world.catalog();
+    let tools = AgentTools::skill_tool(catalog.clone());
     for args in [json!({"name": "PDF"}), json!({"command": "pdf"})] {
         let output = call(&tools, "skill", args).await;
         assert!(text(&output).starts_with("Loading: pdf\nBase directory: "), "{output:?}");
@@ -145,7 +145,7 @@ async fn skill_tool_accepts_name_or_command() {
     assert!(call(&tools, "skill", json!({"name": "pdf", "extra": 1})).await.is_error);
     let before = Arc::clone(&tools.tools()[0]);
     world.skill("project/.rkat/skills", "new", "New one");
-    catalogue.refresh();
+    catalog.refresh();
     assert!(!before.def().description.contains("New one"));
     assert!(tools.tools()[0].def().description.contains("New one"));
 }
@@ -155,8 +155,8 @@ async fn browse_marks_untrusted_skills() {
     let world = world();
     let roots = meerkat_skills::Roots { trust: meerkat_skills::Trust::Untrusted, ..world.roots() };
     let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
-    let catalogue = meerkat_skills::Catalogue::new(sources, meerkat_skills::Policy::default());
-    let tools = AgentTools::new(catalogue, Offered::All);
+    let catalog = meerkat_skills::Catalog::new(sources, meerkat_skills::Policy::default());
+    let tools = AgentTools::new(catalog, SkillFilter::All);
     let found = answer(&tools, "browse_skills", json!({"query": "pdf"})).await;
     assert_eq!(found["skills"][0]["trusted"], json!(false));
 }

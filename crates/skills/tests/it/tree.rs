@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use meerkat_skills::{Catalogue, Limits, Policy, Roots, Snapshot, standard_roots};
+use meerkat_skills::{Catalog, Limits, Policy, Roots, Snapshot, standard_roots};
 use tempfile::TempDir;
 
 /// An empty project and an empty home directory.
@@ -43,12 +43,12 @@ impl World {
         Roots { project: Some(self.path("project")), home: Some(self.path("home")), ..Roots::default() }
     }
 
-    pub(crate) fn catalogue(&self) -> Catalogue {
-        Catalogue::new(standard_roots(&self.roots(), Limits::default()), Policy::default())
+    pub(crate) fn catalog(&self) -> Catalog {
+        Catalog::new(standard_roots(&self.roots(), Limits::default()), Policy::default())
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.catalogue().snapshot()
+        self.catalog().snapshot()
     }
 }
 
@@ -150,13 +150,13 @@ pub(crate) fn generate(root: &Path, count: usize) -> (usize, usize) {
     for index in 0..count {
         let (_, _, fate, style) = style_for(index);
         let name = format!("skill-{index}");
-        let folder = if index % 7 == 0 { format!("group-{}/{name}", index % 5) } else { name.clone() };
-        let folder = root.join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("SKILL.md"), style(&name)).unwrap();
+        let dir = if index % 7 == 0 { format!("group-{}/{name}", index % 5) } else { name.clone() };
+        let dir = root.join(dir);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("SKILL.md"), style(&name)).unwrap();
         if index % 11 == 0 {
-            fs::create_dir_all(folder.join("references")).unwrap();
-            fs::write(folder.join("references/more.md"), "More.\n").unwrap();
+            fs::create_dir_all(dir.join("references")).unwrap();
+            fs::write(dir.join("references/more.md"), "More.\n").unwrap();
         }
         match fate {
             Fate::Loads => fates.0 += 1,

@@ -7,7 +7,7 @@ use meerkat_skills::view::{
     read_resource, resources, uri,
 };
 use meerkat_skills::{
-    Catalogue, Companion, Digest, Embedded, Error, Limits, Offered, Policy, SkillKey, Snapshot, SourceId,
+    Catalog, Companion, Digest, Embedded, Error, Limits, Policy, SkillFilter, SkillKey, Snapshot, SourceId,
     standard_roots,
 };
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const TASKS: Companion = Companion {
 };
 
 fn embedded() -> Arc<Snapshot> {
-    Catalogue::new(vec![Arc::new(Embedded::new(&[TASKS]))], Policy::default()).snapshot()
+    Catalog::new(vec![Arc::new(Embedded::new(&[TASKS]))], Policy::default()).snapshot()
 }
 
 fn key(source: SourceId, name: &str) -> SkillKey {
@@ -75,7 +75,7 @@ fn shadowed_skill_names_its_shadow() {
     world.skill("project/.rkat/skills", "task-workflow", "Ours");
     let mut sources = standard_roots(&world.roots(), Limits::default());
     sources.push(Arc::new(Embedded::new(&[TASKS])));
-    let snapshot = Catalogue::new(sources, Policy::default()).snapshot();
+    let snapshot = Catalog::new(sources, Policy::default()).snapshot();
     let listed = serde_json::to_value(list(&snapshot)).unwrap();
     let project = json!({
         "source_uuid": "00000000-0000-4b11-8111-000000000002",
@@ -133,8 +133,8 @@ fn skills_are_resources_with_their_files() {
 #[test]
 fn uris_support_any_characters_in_names() {
     let world = World::new();
-    for (folder, name) in [("a", "CI/CD"), ("b", "100% done")] {
-        world.write(&format!("project/.agent/skills/{folder}/SKILL.md"), skill_text(name, "d"));
+    for (dir, name) in [("a", "CI/CD"), ("b", "100% done")] {
+        world.write(&format!("project/.agent/skills/{dir}/SKILL.md"), skill_text(name, "d"));
     }
     let snapshot = world.snapshot();
     let uris: Vec<_> = resources(&snapshot).into_iter().map(|resource| resource.uri).collect();
@@ -177,7 +177,7 @@ fn manifest_has_frontmatter_and_file_digests() {
     let skill = snapshot.by_name("pdf").unwrap();
     let file = |path: &str| {
         let bytes = std::fs::read(world.path("project/.agent/skills/pdf").join(path)).unwrap();
-        json!({"uri": uri(skill, path), "digest": Digest::of(&bytes), "size": bytes.len()})
+        json!({"uri": uri(skill, path), "digest": Digest::compute(&bytes), "size": bytes.len()})
     };
     let expected = json!({
         "uri": "skill://pdf/SKILL.md",
@@ -234,8 +234,8 @@ fn skills_are_slash_commands_with_arguments() {
     let entry = |title: &str, hint: Option<&str>| (title.to_owned(), hint.map(str::to_owned));
     assert_eq!(listed, [entry("pdf", None), entry("review", Some("[file]")), entry("日本", None)]);
     let base = |name: &str| {
-        let folder = world.path("project/.agent/skills").join(name);
-        format!("Base directory of this skill: {}\n\n", folder.display())
+        let dir = world.path("project/.agent/skills").join(name);
+        format!("Base directory of this skill: {}\n\n", dir.display())
     };
     for (name, arguments, text) in [
         ("pdf", "a.pdf $ARGUMENTS", "# PDF\n\nRead a.pdf $ARGUMENTS."),
@@ -257,9 +257,9 @@ fn many(count: usize, description: &str) -> Arc<Snapshot> {
 
 #[test]
 fn inventory_lists_every_skill() {
-    assert_eq!(Inventory::default().render(&World::new().snapshot(), Offered::All), None);
+    assert_eq!(Inventory::default().render(&World::new().snapshot(), SkillFilter::All), None);
     let snapshot = many(2, "a < b");
-    insta::assert_snapshot!(Inventory::default().render(&snapshot, Offered::All).unwrap(), @r#"
+    insta::assert_snapshot!(Inventory::default().render(&snapshot, SkillFilter::All).unwrap(), @r#"
     <available_skills>
     <skill id="00000000-0000-4b11-8111-000000000002/skill-000"><description>a &lt; b</description></skill>
     <skill id="00000000-0000-4b11-8111-000000000002/skill-001"><description>a &lt; b</description></skill>
@@ -276,12 +276,12 @@ fn long_inventory_is_shortened_with_a_note() {
         (100, "<available_skills mode=\"names\">", 100),
         (300, "<available_skills mode=\"collections\">", 0),
     ] {
-        let list = Inventory::default().render(&many(count, &"word ".repeat(200)), Offered::All).unwrap();
+        let list = Inventory::default().render(&many(count, &"word ".repeat(200)), SkillFilter::All).unwrap();
         assert!(list.starts_with(mode), "{count}: {list}");
         assert_eq!(list.matches("<skill id=").count(), rows, "{count}");
         assert!(count <= 12 || list.len() <= 8 * 1024 + 200, "{count}: {}", list.len());
     }
-    let list = Inventory::default().render(&many(300, "d"), Offered::All).unwrap();
+    let list = Inventory::default().render(&many(300, "d"), SkillFilter::All).unwrap();
     assert!(list.contains("<collection source=\"00000000-0000-4b11-8111-000000000002\" count=\"300\"/>"));
     assert!(list.contains("(300)"));
 }
@@ -319,8 +319,8 @@ fn manifest_counts_omitted_files() {
 fn manifest_page_ends_after_many_files() {
     let world = World::new();
     for name in ["a", "b", "c"] {
-        let folder = world.skill("project/.agent/skills", name, "Many files");
-        (0..511).for_each(|index| std::fs::write(folder.join(format!("{index}.txt")), "x").unwrap());
+        let dir = world.skill("project/.agent/skills", name, "Many files");
+        (0..511).for_each(|index| std::fs::write(dir.join(format!("{index}.txt")), "x").unwrap());
     }
     let snapshot = world.snapshot();
     let (first, next) = manifests(&snapshot, 0, 50);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use meerkat_skills::{
-    Catalogue, Found, Limits, Notices, Policy, Provenance, Refreshed, Roots, Snapshot, Source, Watch,
+    Catalog, FsEvents, Limits, Policy, Provenance, Refreshed, Roots, ScanResult, Snapshot, Source, Watch,
     WatchOptions, standard_roots,
 };
 use tokio::sync::watch::Receiver;
@@ -22,16 +22,16 @@ struct Observer {
 }
 
 impl Observer {
-    fn new(catalogue: &Catalogue, notices: Notices) -> Self {
-        let snapshots = catalogue.subscribe();
+    fn new(catalog: &Catalog, notices: FsEvents) -> Self {
+        let snapshots = catalog.subscribe();
         let interval = match notices {
             // Only an event can report a change in time.
-            Notices::Asked => TIMEOUT * 10,
-            Notices::Unasked => Duration::from_millis(20),
+            FsEvents::Enabled => TIMEOUT * 10,
+            FsEvents::Disabled => Duration::from_millis(20),
         };
         let quiet = Duration::from_millis(20);
-        let options = WatchOptions { quiet, interval, notices, ..WatchOptions::default() };
-        Self { snapshots, _watch: catalogue.watch(options).unwrap() }
+        let options = WatchOptions { quiet, interval, fs_events: notices, ..WatchOptions::default() };
+        Self { snapshots, _watch: catalog.watch(options).unwrap() }
     }
 
     /// Waits for a snapshot that satisfies `expected`.
@@ -41,11 +41,11 @@ impl Observer {
     }
 }
 
-async fn check_all_changes(notices: Notices) {
+async fn check_all_changes(notices: FsEvents) {
     let world = World::new();
     world.skill("project/.agent/skills", "first", "First");
-    let catalogue = world.catalogue();
-    let mut observer = Observer::new(&catalogue, notices);
+    let catalog = world.catalog();
+    let mut observer = Observer::new(&catalog, notices);
     observer.wait_for("the first scan", |snapshot| names(snapshot) == ["first"]).await;
 
     world.skill("project/.agent/skills", "second", "Second");
@@ -74,12 +74,12 @@ async fn check_all_changes(notices: Notices) {
 
 #[tokio::test]
 async fn file_system_events_report_changes() {
-    check_all_changes(Notices::Asked).await;
+    check_all_changes(FsEvents::Enabled).await;
 }
 
 #[tokio::test]
 async fn periodic_scans_find_changes() {
-    check_all_changes(Notices::Unasked).await;
+    check_all_changes(FsEvents::Disabled).await;
 }
 
 #[cfg(unix)]
@@ -90,8 +90,8 @@ async fn changes_behind_a_symlink_are_found() {
     fs::create_dir_all(world.path("home/.agent/skills")).unwrap();
     let link = world.path("home/.agent/skills/linked");
     std::os::unix::fs::symlink(world.path("elsewhere/linked"), link).unwrap();
-    let catalogue = world.catalogue();
-    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    let catalog = world.catalog();
+    let mut observer = Observer::new(&catalog, FsEvents::Enabled);
     observer.wait_for("the linked skill", |snapshot| names(snapshot) == ["linked"]).await;
     world.write("elsewhere/linked/SKILL.md", skill_text("linked", "Changed"));
     let changed =
@@ -103,8 +103,8 @@ async fn changes_behind_a_symlink_are_found() {
 async fn root_above_other_roots_is_watched_recursively() {
     let world = World::new();
     let roots = Roots { extra: vec![world.path("project")], ..world.roots() };
-    let catalogue = Catalogue::new(standard_roots(&roots, Limits::default()), Policy::default());
-    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    let catalog = Catalog::new(standard_roots(&roots, Limits::default()), Policy::default());
+    let mut observer = Observer::new(&catalog, FsEvents::Enabled);
     observer.wait_for("the first scan", |snapshot| snapshot.generation() > 0).await;
     world.skill("project/group", "deep", "Deep");
     observer.wait_for("a new skill", |snapshot| names(snapshot) == ["deep"]).await;
@@ -120,18 +120,18 @@ async fn too_many_directories_are_scanned_periodically() {
     for name in ["a", "b", "c"] {
         world.skill("project/.agent/skills", name, "One");
     }
-    let catalogue = world.catalogue();
-    let mut snapshots = catalogue.subscribe();
+    let catalog = world.catalog();
+    let mut snapshots = catalog.subscribe();
     let (quiet, interval) = (Duration::from_millis(20), Duration::from_millis(20));
-    let options = WatchOptions { quiet, interval, notices: Notices::Asked, folders: 2 };
-    let _watch = catalogue.watch(options).unwrap();
+    let options = WatchOptions { quiet, interval, fs_events: FsEvents::Enabled, dirs: 2 };
+    let _watch = catalog.watch(options).unwrap();
     let first = snapshots.wait_for(|snapshot| names(snapshot).len() == 3);
     assert!(tokio::time::timeout(TIMEOUT, first).await.is_ok());
     world.skill("project/.agent/skills", "d", "New");
     let seen = snapshots.wait_for(|snapshot| names(snapshot).len() == 4);
     assert!(tokio::time::timeout(TIMEOUT, seen).await.is_ok());
-    catalogue.catch_up();
-    assert!(!catalogue.is_quiet(), "events are incomplete");
+    catalog.refresh_if_stale();
+    assert!(!catalog.is_up_to_date(), "events are incomplete");
 }
 
 #[tokio::test]
@@ -143,10 +143,10 @@ async fn unrelated_changes_do_not_delay_scans() {
     let sources: Vec<_> =
         standard_roots(&world.roots(), Limits::default()).into_iter().map(counted).collect();
     let first = sources.len() * 3;
-    let catalogue = Catalogue::new(sources, Policy::default());
+    let catalog = Catalog::new(sources, Policy::default());
     let (quiet, interval) = (Duration::from_millis(20), Duration::from_millis(500));
     let options = WatchOptions { quiet, interval, ..WatchOptions::default() };
-    let _watch = catalogue.watch(options).unwrap();
+    let _watch = catalog.watch(options).unwrap();
     let busy = async {
         let mut times = 0;
         while scans.load(Ordering::SeqCst) <= first {
@@ -163,16 +163,16 @@ async fn changed_bundled_file_is_reported() {
     let world = World::new();
     world.skill("project/.agent/skills", "pdf", "PDFs");
     world.write("project/.agent/skills/pdf/references/a.md", "A.");
-    let catalogue = world.catalogue();
+    let catalog = world.catalog();
     let (sender, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    catalogue.on_file(move |skill, file| {
+    catalog.on_file(move |skill, file| {
         let _ = sender.send((skill.name.clone(), file.to_owned()));
     });
-    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    let mut observer = Observer::new(&catalog, FsEvents::Enabled);
     observer.wait_for("the first scan", |snapshot| names(snapshot) == ["pdf"]).await;
     let quiet = async {
-        while !catalogue.is_quiet() {
-            catalogue.catch_up();
+        while !catalog.is_up_to_date() {
+            catalog.refresh_if_stale();
             tokio::task::yield_now().await;
         }
     };
@@ -187,14 +187,14 @@ async fn changed_bundled_file_is_reported() {
 #[tokio::test]
 async fn dropped_watch_ends_its_thread() {
     let world = World::new();
-    let catalogue = world.catalogue();
-    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    let catalog = world.catalog();
+    let mut observer = Observer::new(&catalog, FsEvents::Enabled);
     observer.wait_for("the first scan", |snapshot| snapshot.generation() > 0).await;
     let marker = Arc::new(());
     let held = Arc::clone(&marker);
-    catalogue.on_change(move |_, _| drop(Arc::clone(&held)));
+    catalog.on_change(move |_, _| drop(Arc::clone(&held)));
     drop(observer);
-    drop(catalogue);
+    drop(catalog);
     let ended = async {
         while Arc::strong_count(&marker) > 1 {
             tokio::task::yield_now().await;
@@ -215,11 +215,11 @@ impl Source for Counted {
         self.inner.provenance()
     }
 
-    fn look(&self) -> Arc<Found> {
+    fn scan(&self) -> Arc<ScanResult> {
         if self.only.is_none_or(|thread| thread == std::thread::current().id()) {
             self.scans.fetch_add(1, Ordering::SeqCst);
         }
-        self.inner.look()
+        self.inner.scan()
     }
 }
 
@@ -231,18 +231,18 @@ async fn watched_catalog_is_not_scanned_without_changes() {
     let only = Some(std::thread::current().id());
     let counted = |inner| Arc::new(Counted { inner, scans: Arc::clone(&scans), only }) as Arc<dyn Source>;
     let sources = standard_roots(&world.roots(), Limits::default()).into_iter().map(counted).collect();
-    let catalogue = Catalogue::new(sources, Policy::default());
-    let mut observer = Observer::new(&catalogue, Notices::Asked);
+    let catalog = Catalog::new(sources, Policy::default());
+    let mut observer = Observer::new(&catalog, FsEvents::Enabled);
     observer.wait_for("the first scan", |snapshot| names(snapshot) == ["first"]).await;
     let quiet = async {
-        while !catalogue.is_quiet() {
-            catalogue.catch_up();
+        while !catalog.is_up_to_date() {
+            catalog.refresh_if_stale();
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(TIMEOUT, quiet).await.expect("the watch becomes quiet");
     let before = scans.load(Ordering::SeqCst);
-    assert!((0..100).all(|_| catalogue.catch_up() == Refreshed::Unchanged));
+    assert!((0..100).all(|_| catalog.refresh_if_stale() == Refreshed::Unchanged));
     assert_eq!(scans.load(Ordering::SeqCst), before);
 
     world.skill("project/.agent/skills", "second", "Second");
@@ -250,21 +250,21 @@ async fn watched_catalog_is_not_scanned_without_changes() {
 
     drop(observer);
     let before = scans.load(Ordering::SeqCst);
-    catalogue.catch_up();
+    catalog.refresh_if_stale();
     assert!(scans.load(Ordering::SeqCst) > before, "without a watch, every refresh scans");
 }
 
 #[test]
 fn listener_gets_old_and_new_snapshot() {
     let world = World::new();
-    let catalogue = world.catalogue();
+    let catalog = world.catalog();
     let changes = Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = Arc::clone(&changes);
-    catalogue.on_change(move |old, new| log.lock().unwrap().push((names(old), names(new))));
-    catalogue.refresh();
+    catalog.on_change(move |old, new| log.lock().unwrap().push((names(old), names(new))));
+    catalog.refresh();
     world.skill("home/.rkat/skills", "first", "First");
-    catalogue.refresh();
-    catalogue.refresh();
+    catalog.refresh();
+    catalog.refresh();
     let none: Vec<String> = Vec::new();
     let expected = [(none.clone(), none.clone()), (none, vec!["first".to_owned()])];
     assert_eq!(*changes.lock().unwrap(), expected);

@@ -41,13 +41,13 @@ impl State {
             }),
             Change::OpenCalls { session, calls } => self.change(session, |s| s.open_calls(calls)),
             Change::PutCall { session, call } => self.change(session, |s| s.put_call(call)),
-            Change::SettleCall { session, call, result } => {
+            Change::CompleteCall { session, call, result } => {
                 self.change(session, |s| s.settle_call(&call, result))
             }
             Change::CloseCalls(session) => self.change(session, |s| s.calls.clear()),
             Change::PutSettings { session, settings } => self.change(session, |s| s.settings = settings),
             Change::PutProgress { session, progress } => self.change(session, |s| s.progress = progress),
-            Change::Remember { session, memories, at } => self.change(session, |s| {
+            Change::IndexMemories { session, memories, at } => self.change(session, |s| {
                 for new in memories {
                     s.memories.entry(new.seq).or_insert((at, new.text));
                 }
@@ -55,7 +55,7 @@ impl State {
             Change::Archive { session, at } => self.change(session, |s| {
                 s.archived_at.get_or_insert(at);
             }),
-            Change::Forget(session) => {
+            Change::DeleteSession(session) => {
                 self.sessions.remove(&session);
             }
             Change::PutConfig(document) => {

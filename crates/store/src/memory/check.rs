@@ -15,14 +15,14 @@ impl State {
     fn check_guard(&self, guard: &Guard) -> Result<(), Error> {
         let held = |id, now| self.sessions.get(id).is_some_and(|session| session.is_held(now));
         match guard {
-            Guard::Live(id) => match self.sessions.get(id) {
+            Guard::NotArchived(id) => match self.sessions.get(id) {
                 None => Err(Error::SessionNotFound(*id)),
                 Some(session) if session.archived_at.is_some() => Err(Error::Archived(*id)),
                 Some(_) => Ok(()),
             },
-            Guard::Free { session, now } if held(session, *now) => Err(Error::Busy(*session)),
+            Guard::LeaseFree { session, now } if held(session, *now) => Err(Error::Busy(*session)),
             Guard::Running { session, now } if !held(session, *now) => Err(Error::NotRunning(*session)),
-            Guard::Holds { session, fence } => {
+            Guard::HoldsLease { session, fence } => {
                 let holds = |held: &Session| held.lease.is_some() && held.fence == *fence;
                 if self.sessions.get(session).is_some_and(holds) {
                     Ok(())
@@ -30,7 +30,7 @@ impl State {
                     Err(Error::LeaseLost(*session))
                 }
             }
-            Guard::Unrun { session, fence } => {
+            Guard::FenceUnchanged { session, fence } => {
                 let current = self.sessions.get(session).map_or(0, |session| session.fence);
                 if current == *fence { Ok(()) } else { Err(Error::Changed(*session)) }
             }
@@ -53,12 +53,12 @@ impl State {
                     Err(Error::StateChanged { scope: scope.clone(), key: key.clone() })
                 }
             }
-            Guard::Free { .. } | Guard::Running { .. } | Guard::Generation(_) => Ok(()),
+            Guard::LeaseFree { .. } | Guard::Running { .. } | Guard::Generation(_) => Ok(()),
         }
     }
 
     pub(super) fn check_changes(&self, changes: &[Change]) -> Result<(), Error> {
-        let mut outlook = Outlook {
+        let mut outlook = PlannedState {
             state: self,
             created: HashSet::new(),
             forgotten: HashSet::new(),
@@ -69,14 +69,14 @@ impl State {
 }
 
 /// The parts of the state after the changes admitted so far that later changes depend on.
-struct Outlook<'a> {
+struct PlannedState<'a> {
     state: &'a State,
     created: HashSet<SessionId>,
     forgotten: HashSet<SessionId>,
     calls: HashMap<SessionId, HashSet<&'a str>>,
 }
 
-impl<'a> Outlook<'a> {
+impl<'a> PlannedState<'a> {
     fn admit(&mut self, change: &'a Change) -> Result<(), Error> {
         match change {
             Change::CreateSession(new) => self.create(new.id),
@@ -86,10 +86,10 @@ impl<'a> Outlook<'a> {
             | Change::Append { session, .. }
             | Change::PutSettings { session, .. }
             | Change::PutProgress { session, .. }
-            | Change::Remember { session, .. }
+            | Change::IndexMemories { session, .. }
             | Change::PutTask { session, .. }
             | Change::Archive { session, .. } => self.require(*session),
-            Change::Forget(session) => self.forget(*session),
+            Change::DeleteSession(session) => self.forget(*session),
             Change::OpenCalls { session, calls } => {
                 let open = self.calls(*session)?;
                 match calls.iter().find(|call| !open.insert(&call.id)) {
@@ -97,7 +97,7 @@ impl<'a> Outlook<'a> {
                     None => Ok(()),
                 }
             }
-            Change::SettleCall { session, call: id, .. }
+            Change::CompleteCall { session, call: id, .. }
             | Change::PutCall { session, call: NewCall { id, .. } } => {
                 if self.calls(*session)?.contains(id.as_str()) {
                     return Ok(());

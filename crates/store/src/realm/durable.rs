@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::manifest::{Backend, Manifest, StoreMark};
+use super::manifest::{Backend, RealmManifest, StoreMark};
 use super::{Realm, RealmOptions, RealmPaths};
 use crate::owner::Peers;
 use crate::sqlite::OpenWriter;
@@ -77,8 +77,8 @@ impl RealmOptions {
         }
     }
 
-    fn manifest(&self) -> Manifest {
-        Manifest {
+    fn manifest(&self) -> RealmManifest {
+        RealmManifest {
             realm_id: self.realm.clone(),
             backend: self.backend_hint.unwrap_or(Backend::Sqlite),
             origin: self.origin,
@@ -109,7 +109,7 @@ impl RealmPaths {
     }
 }
 
-impl Manifest {
+impl RealmManifest {
     /// Writes the manifest unless one exists, and returns the current one.
     ///
     /// The lock is needed only until a manifest exists, and its holder checks for one again, so the process that wrote

@@ -10,7 +10,7 @@ use std::path::Path;
 use meerkat_core::RealmId;
 use uuid::Uuid;
 
-use super::{Manifest, Realm, RealmPaths, TOKEN_FILE};
+use super::{Realm, RealmManifest, RealmPaths, TOKEN_FILE};
 use crate::Error;
 use crate::liveness::any_alive;
 
@@ -27,7 +27,7 @@ pub struct RealmList {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealmInfo {
     /// The manifest.
-    pub manifest: Manifest,
+    pub manifest: RealmManifest,
     /// Whether a running process has it open.
     pub in_use: bool,
 }
@@ -77,7 +77,7 @@ impl Realm {
     #[cfg(feature = "sqlite")]
     pub fn count_sessions(state_root: &Path, realm: &RealmId) -> Result<u64, Error> {
         let paths = RealmPaths::new(state_root, realm);
-        match Manifest::read(state_root, realm)?.backend {
+        match RealmManifest::read(state_root, realm)?.backend {
             super::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database),
             backend => Err(Error::BackendMissing { realm: realm.clone(), backend }),
         }
@@ -107,7 +107,7 @@ impl Realm {
 }
 
 fn inspect(state_root: &Path, id: &RealmId) -> Result<RealmInfo, Error> {
-    let manifest = Manifest::read(state_root, id)?;
+    let manifest = RealmManifest::read(state_root, id)?;
     let leases = RealmPaths::new(state_root, id).leases;
     let in_use = any_alive(&leases).map_err(|error| Error::io(leases, error))?;
     Ok(RealmInfo { manifest, in_use })

@@ -61,7 +61,7 @@ impl fmt::Display for Backend {
 /// Origin of a realm's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum RealmOrigin {
     /// Generated for one process.
     Generated,
     /// Derived from a workspace's path.
@@ -74,13 +74,13 @@ pub enum Origin {
 
 /// Description of a realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Manifest {
+pub struct RealmManifest {
     /// The realm.
     pub realm_id: RealmId,
     /// Its storage backend.
     pub backend: Backend,
     /// Origin of its id.
-    pub origin: Origin,
+    pub origin: RealmOrigin,
     /// Time of creation, to the second.
     #[serde(serialize_with = "write_seconds")]
     pub created_at: Timestamp,
@@ -110,7 +110,7 @@ impl StoreMark {
     }
 }
 
-impl Manifest {
+impl RealmManifest {
     /// Reads the manifest of a realm.
     ///
     /// # Errors

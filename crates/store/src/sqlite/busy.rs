@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// Configures a connection to wait for locks.
-pub(super) fn be_patient(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn set_busy_handler(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(|attempt| {
         if attempt == 0 {
             WAIT_START.set(Some(Instant::now()));
@@ -30,7 +30,7 @@ pub(super) fn be_patient(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Repeats an attempt while it fails because the database is busy.
-pub(super) fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let start = Instant::now();
     loop {
         match attempt() {

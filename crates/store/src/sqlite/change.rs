@@ -4,7 +4,7 @@ use meerkat_core::{RunId, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
 use uuid::Uuid;
 
-use super::fault::Failure;
+use super::failure::Failure;
 use super::guard::{generation, require_session};
 use super::recall::scope;
 use super::state;
@@ -45,7 +45,7 @@ pub(super) fn apply(
         Change::Append { session, messages, at } => append(connection, session, &messages, at),
         Change::OpenCalls { session, calls } => open_calls(connection, session, &calls),
         Change::PutCall { session, call } => put_call(connection, session, call),
-        Change::SettleCall { session, call, result } => settle_call(connection, session, call, &result),
+        Change::CompleteCall { session, call, result } => settle_call(connection, session, call, &result),
         Change::CloseCalls(session) => {
             require_session(connection, session)?;
             execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)]).map(drop)
@@ -58,12 +58,12 @@ pub(super) fn apply(
             let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
             change_session(connection, session, put, params![key(session), progress])
         }
-        Change::Remember { session, memories, at } => remember(connection, session, &memories, at),
+        Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at),
         Change::Archive { session, at } => {
             let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
             change_session(connection, session, archive, params![key(session), micros(at)])
         }
-        Change::Forget(session) => forget(connection, session),
+        Change::DeleteSession(session) => forget(connection, session),
         Change::PutConfig(document) => {
             committed.generation = Some(put_config(connection, &document)?);
             Ok(())

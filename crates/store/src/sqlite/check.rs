@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use rusqlite::OpenFlags;
 use uuid::Uuid;
 
-use super::busy::patiently;
-use super::fault::storage;
+use super::busy::retry_while_busy;
+use super::failure::storage;
 use super::{open, unwritable};
 use crate::{Error, files};
 
@@ -67,5 +67,5 @@ pub fn try_write(path: &Path) -> Result<(), Error> {
     });
     let _ = std::fs::remove_file(&trial);
     filled.map_err(|error| Error::io(path, error))?;
-    patiently(write).map_err(|error| storage(path, error))
+    retry_while_busy(write).map_err(|error| storage(path, error))
 }

@@ -4,7 +4,7 @@ use meerkat_core::{SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _};
 use uuid::Uuid;
 
-use super::fault::Failure;
+use super::failure::Failure;
 use super::state;
 use super::value::{get_time, get_u64, get_uuid, key};
 use crate::owner::Peers;
@@ -20,8 +20,8 @@ struct Held {
 /// Checks one guard.
 pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Result<(), Failure> {
     match guard {
-        Guard::Live(session) => require_live(connection, *session),
-        Guard::Free { session, now } => {
+        Guard::NotArchived(session) => require_live(connection, *session),
+        Guard::LeaseFree { session, now } => {
             if is_held(connection, peers, *session, *now)? {
                 return Err(Error::Busy(*session).into());
             }
@@ -33,14 +33,14 @@ pub(super) fn check(connection: &Connection, peers: &Peers, guard: &Guard) -> Re
             }
             Ok(())
         }
-        Guard::Holds { session, fence } => {
+        Guard::HoldsLease { session, fence } => {
             let matches = |held: &Held| held.owner == peers.me && held.fence == *fence;
             if !held(connection, *session)?.as_ref().is_some_and(matches) {
                 return Err(Error::LeaseLost(*session).into());
             }
             Ok(())
         }
-        Guard::Unrun { session, fence } => {
+        Guard::FenceUnchanged { session, fence } => {
             let mut statement = connection.prepare_cached("SELECT fence FROM sessions WHERE id = ?1")?;
             let current = statement.query_row([key(*session)], |row| get_u64(row, 0)).optional()?;
             if current.unwrap_or(0) != *fence {

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 
-use super::busy::{be_patient, patiently};
-use super::fault::storage;
+use super::busy::{retry_while_busy, set_busy_handler};
+use super::failure::storage;
 use super::unwritable::is_empty;
 use crate::realm::StoreMark;
 use crate::{Error, files};
@@ -28,7 +28,7 @@ const MIGRATIONS: &[&str] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Schema {
     /// A Meerkat schema of this version; an empty database has version 0.
-    Ours(usize),
+    Version(usize),
     /// A schema of another application.
     Foreign,
 }
@@ -46,20 +46,20 @@ pub(super) fn writer(path: &Path, mark: StoreMark) -> Result<Connection, Error> 
     }
     let schema = |schema| match schema {
         Schema::Foreign => Err(Error::ForeignSchema { path: path.to_owned() }),
-        Schema::Ours(0) if mark == StoreMark::Created => Err(lost()),
-        Schema::Ours(found) if found > MIGRATIONS.len() => Err(newer(path, found)),
-        Schema::Ours(version) => Ok(version),
+        Schema::Version(0) if mark == StoreMark::Created => Err(lost()),
+        Schema::Version(found) if found > MIGRATIONS.len() => Err(newer(path, found)),
+        Schema::Version(version) => Ok(version),
     };
     let to_error = |error| storage(path, error);
-    let (connection, found) = patiently(|| {
+    let (connection, found) = retry_while_busy(|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let found = read_schema(&connection)?;
         Ok((connection, found))
     })
     .map_err(to_error)?;
     schema(found)?;
-    patiently(|| make_durable(&connection)).map_err(to_error)?;
-    while schema(patiently(|| migrate(&connection)).map_err(to_error)?)? < MIGRATIONS.len() {}
+    retry_while_busy(|| make_durable(&connection)).map_err(to_error)?;
+    while schema(retry_while_busy(|| migrate(&connection)).map_err(to_error)?)? < MIGRATIONS.len() {}
     Ok(connection)
 }
 
@@ -70,7 +70,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, Error> {
         connection.execute_batch("PRAGMA query_only = ON")?;
         Ok(connection)
     };
-    patiently(open).map_err(|error| storage(path, error))
+    retry_while_busy(open).map_err(|error| storage(path, error))
 }
 
 pub(super) fn newer(path: &Path, found: usize) -> Error {
@@ -89,7 +89,7 @@ fn number(version: usize) -> u64 {
 
 pub(super) fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    be_patient(&connection)?;
+    set_busy_handler(&connection)?;
     connection.set_prepared_statement_cache_capacity(64);
     // Make a new file private while it is empty; SQLite creates the log with the same mode. The directory is already
     // private, so ignore errors.
@@ -111,7 +111,7 @@ fn make_durable(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     if tables == 0 {
-        return Ok(Schema::Ours(0));
+        return Ok(Schema::Version(0));
     }
     let count = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
     if connection.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
@@ -121,14 +121,14 @@ pub(super) fn read_schema(connection: &Connection) -> rusqlite::Result<Schema> {
     Ok(version
         .optional()?
         .and_then(|version| usize::try_from(version).ok())
-        .map_or(Schema::Foreign, Schema::Ours))
+        .map_or(Schema::Foreign, Schema::Version))
 }
 
 /// Upgrades the schema by one version, if possible, and returns the resulting schema.
 pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
     // Almost always nothing is to be done, so avoid waiting for a writer.
     match read_schema(connection)? {
-        Schema::Ours(version) if version < MIGRATIONS.len() => {}
+        Schema::Version(version) if version < MIGRATIONS.len() => {}
         schema => return Ok(schema),
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -140,7 +140,7 @@ pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<Schema> {
 fn migrate_locked(connection: &Connection) -> rusqlite::Result<Schema> {
     // Another process may have upgraded it already.
     let found = read_schema(connection)?;
-    let Schema::Ours(version) = found else {
+    let Schema::Version(version) = found else {
         return Ok(found);
     };
     let Some(migration) = MIGRATIONS.get(version) else {
@@ -152,7 +152,7 @@ fn migrate_locked(connection: &Connection) -> rusqlite::Result<Schema> {
     let next = version + 1;
     connection
         .execute("INSERT INTO schema_version (version) VALUES (?1)", [i64::try_from(next).unwrap_or(0)])?;
-    Ok(Schema::Ours(next))
+    Ok(Schema::Version(next))
 }
 
 #[cfg(test)]

@@ -8,10 +8,12 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 use uuid::Uuid;
 
-use super::fault::Failure;
+use super::failure::Failure;
 use super::value::{get_optional_time, get_time, get_u64, get_uuid, int, key};
 use crate::owner::Peers;
-use crate::{Archived, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow};
+use crate::{
+    ArchivedFilter, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow,
+};
 
 const SESSION: &str = "SELECT s.id, s.created_at, s.updated_at, s.archived_at, s.message_count, s.progress, \
     t.settings, s.owner, s.run, s.fence, s.expires_at \
@@ -37,7 +39,7 @@ impl Reader {
     }
 
     pub(super) fn session(&self, id: SessionId) -> Result<Option<SessionRow>, Failure> {
-        self.find(id, &mut Living::new(&self.peers))
+        self.find(id, &mut LivenessCache::new(&self.peers))
     }
 
     /// Lists sessions. The page is selected first, so that skipped rows are never read completely.
@@ -45,7 +47,7 @@ impl Reader {
         let (text, values) = select(query);
         let mut statement = self.connection.prepare_cached(&text)?;
         let mut rows = statement.query(params_from_iter(values))?;
-        let mut liveness = Living::new(&self.peers);
+        let mut liveness = LivenessCache::new(&self.peers);
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             found.extend(self.find(SessionId::from_uuid(get_uuid(row, 0)?), &mut liveness)?);
@@ -53,13 +55,13 @@ impl Reader {
         Ok(found)
     }
 
-    fn find(&self, id: SessionId, liveness: &mut Living<'_>) -> Result<Option<SessionRow>, Failure> {
+    fn find(&self, id: SessionId, liveness: &mut LivenessCache<'_>) -> Result<Option<SessionRow>, Failure> {
         let mut statement = self.connection.prepare_cached(SESSION)?;
         let mut rows = statement.query([key(id)])?;
         rows.next()?.map(|row| self.session_row(row, liveness)).transpose()
     }
 
-    fn session_row(&self, row: &Row<'_>, liveness: &mut Living<'_>) -> Result<SessionRow, Failure> {
+    fn session_row(&self, row: &Row<'_>, liveness: &mut LivenessCache<'_>) -> Result<SessionRow, Failure> {
         let id = SessionId::from_uuid(get_uuid(row, 0)?);
         Ok(SessionRow {
             id,
@@ -141,8 +143,8 @@ impl Reader {
 fn select(query: &SessionQuery) -> (String, Vec<Value>) {
     let mut text = "SELECT id FROM sessions WHERE ".to_owned();
     text.push_str(match query.archived {
-        Archived::Hidden => "archived_at IS NULL",
-        Archived::Included => "true",
+        ArchivedFilter::Hidden => "archived_at IS NULL",
+        ArchivedFilter::Included => "true",
     });
     let mut values: Vec<Value> = Vec::new();
     for (name, value) in &query.labels {
@@ -154,7 +156,7 @@ fn select(query: &SessionQuery) -> (String, Vec<Value>) {
     (text, values)
 }
 
-fn lease(row: &Row<'_>, liveness: &mut Living<'_>) -> rusqlite::Result<Option<LeaseRow>> {
+fn lease(row: &Row<'_>, liveness: &mut LivenessCache<'_>) -> rusqlite::Result<Option<LeaseRow>> {
     let Some(owner) = row.get::<_, Option<[u8; 16]>>(7)? else {
         return Ok(None);
     };
@@ -166,12 +168,12 @@ fn lease(row: &Row<'_>, liveness: &mut Living<'_>) -> rusqlite::Result<Option<Le
 }
 
 /// Cache of the liveness of owners during one query.
-struct Living<'a> {
+struct LivenessCache<'a> {
     peers: &'a Peers,
     known: HashMap<Uuid, bool>,
 }
 
-impl<'a> Living<'a> {
+impl<'a> LivenessCache<'a> {
     fn new(peers: &'a Peers) -> Self {
         Self { peers, known: HashMap::new() }
     }

@@ -3,7 +3,7 @@
 use meerkat_core::SessionId;
 use rusqlite::params;
 
-use super::fault::Failure;
+use super::failure::Failure;
 use super::reader::Reader;
 use super::value::{get_time, get_u64, get_uuid, int};
 use crate::{MemoryQuery, MemoryRow};

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::busy::patiently;
-use super::fault::storage;
+use super::busy::retry_while_busy;
+use super::failure::storage;
 use super::open::{Schema, connect, migrate, newer, older, read_schema};
 use super::reader::Reader;
 use super::value::get_u64;
@@ -38,10 +38,10 @@ impl Unwritable {
                 let (connection, schema) = open_unchanged(path, open).map_err(to_error)?;
                 match schema {
                     Schema::Foreign => return Err(Error::ForeignSchema { path: path.clone() }),
-                    Schema::Ours(0) => None,
-                    Schema::Ours(found) if found < Schema::LATEST => return Err(older(path, found)),
-                    Schema::Ours(found) if found > Schema::LATEST => return Err(newer(path, found)),
-                    Schema::Ours(_) => Some(connection),
+                    Schema::Version(0) => None,
+                    Schema::Version(found) if found < Schema::LATEST => return Err(older(path, found)),
+                    Schema::Version(found) if found > Schema::LATEST => return Err(newer(path, found)),
+                    Schema::Version(_) => Some(connection),
                 }
             }
         };
@@ -81,7 +81,7 @@ fn open_unchanged<T>(
     path: &Path,
     query: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<(Connection, T)> {
-    let shared = patiently(|| {
+    let shared = retry_while_busy(|| {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let result = query(&connection)?;
         Ok((connection, result))
@@ -146,7 +146,7 @@ fn uri(path: &Path, options: &str) -> String {
 /// Opens an empty database in memory.
 fn empty() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
-    while migrate(&connection)? != Schema::Ours(Schema::LATEST) {}
+    while migrate(&connection)? != Schema::Version(Schema::LATEST) {}
     Ok(connection)
 }
 
@@ -196,7 +196,7 @@ mod tests {
         let path = directory.path().join("a b?c#d%41é");
         drop(open::writer(&path, StoreMark::Absent).unwrap());
         let connection = open_alone(&path).unwrap();
-        assert_eq!(read_schema(&connection).unwrap(), Schema::Ours(Schema::LATEST));
+        assert_eq!(read_schema(&connection).unwrap(), Schema::Version(Schema::LATEST));
         assert!(is_empty(&log(&path)));
     }
 
@@ -211,7 +211,10 @@ mod tests {
         std::fs::copy(log(&path), log(&copy)).unwrap();
         let connection = open_with_log(&copy).unwrap();
         let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-        assert_eq!((version.unwrap(), read_schema(&connection).unwrap()), (7, Schema::Ours(Schema::LATEST)));
+        assert_eq!(
+            (version.unwrap(), read_schema(&connection).unwrap()),
+            (7, Schema::Version(Schema::LATEST))
+        );
         let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
         assert!(names.into_iter().all(|name| name != "copy-shm"));
     }

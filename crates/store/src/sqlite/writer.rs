@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::change::apply;
-use super::fault::{Failure, again, storage};
+use super::failure::{Failure, clone_error, storage};
 use super::guard::check;
 use crate::owner::Peers;
 use crate::{Committed, Error, Owner, Transaction};
@@ -62,7 +62,7 @@ impl Writer {
                     // If the rollback fails, the next batch fails to start and gets here again.
                     let _ = self.execute("ROLLBACK");
                 }
-                (0..count).map(|_| Err(storage(&self.path, again(&error)))).collect()
+                (0..count).map(|_| Err(storage(&self.path, clone_error(&error)))).collect()
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use meerkat_core::{BlobId, SessionId};
 use meerkat_store::{
-    Archived, Blob, CallRow, Change, ConfigRow, Guard, MemoryStore, MessageRow, NewCall, NewSession,
+    ArchivedFilter, Blob, CallRow, Change, ConfigRow, Guard, MemoryStore, MessageRow, NewCall, NewSession,
     SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
 };
 use proptest::collection::{btree_map, vec};
@@ -34,11 +34,11 @@ fn any_blob() -> impl Strategy<Value = Blob> {
 
 fn any_guard() -> impl Strategy<Value = Guard> {
     prop_oneof![
-        any_id().prop_map(Guard::Live),
-        (any_id(), any_time()).prop_map(|(session, now)| Guard::Free { session, now }),
+        any_id().prop_map(Guard::NotArchived),
+        (any_id(), any_time()).prop_map(|(session, now)| Guard::LeaseFree { session, now }),
         (any_id(), any_time()).prop_map(|(session, now)| Guard::Running { session, now }),
-        (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Holds { session, fence }),
-        (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::Unrun { session, fence }),
+        (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::HoldsLease { session, fence }),
+        (any_id(), 0_u64..4).prop_map(|(session, fence)| Guard::FenceUnchanged { session, fence }),
         (any_id(), 0_usize..4).prop_map(|(session, limit)| Guard::TasksBelow { session, limit }),
         (0_u64..4).prop_map(Guard::Generation),
         (any_name(), any_name(), prop::option::of(any_bytes()))
@@ -64,7 +64,7 @@ fn any_session_change() -> impl Strategy<Value = Change> {
         }),
         (any_id(), vec(call(), 0..3)).prop_map(|(session, calls)| Change::OpenCalls { session, calls }),
         (any_id(), call()).prop_map(|(session, call)| Change::PutCall { session, call }),
-        (any_id(), any_name(), any_bytes()).prop_map(|(session, call, result)| Change::SettleCall {
+        (any_id(), any_name(), any_bytes()).prop_map(|(session, call, result)| Change::CompleteCall {
             session,
             call,
             result
@@ -85,7 +85,7 @@ fn any_other_change() -> impl Strategy<Value = Change> {
         }),
         (prop::collection::vec(any_id(), 0..3), any_time())
             .prop_map(|(sessions, expires_at)| Change::RenewLeases { sessions, expires_at }),
-        any_id().prop_map(Change::Forget),
+        any_id().prop_map(Change::DeleteSession),
         any_id().prop_map(Change::ReleaseLease),
         any_id().prop_map(Change::RequestInterrupt),
         any_bytes().prop_map(Change::PutConfig),
@@ -119,7 +119,7 @@ struct Everything {
 }
 
 fn queries() -> Vec<SessionQuery> {
-    let all = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+    let all = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     let labelled = SessionQuery { labels: labels(&[("a", "b")]), ..all };
     let page = SessionQuery { offset: 1, limit: Some(2), ..all.clone() };
     vec![SessionQuery::default(), all, labelled, page]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use meerkat_core::ErrorKind;
 use meerkat_store::{
-    Archived, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryQuery, MemoryStore,
-    MessageRow, NewMemory, SessionQuery, SessionRow, StateQuery, StateRow, Store,
+    ArchivedFilter, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryQuery,
+    MemoryStore, MessageRow, NewMemory, SessionQuery, SessionRow, StateQuery, StateRow, Store,
 };
 
 use crate::support::{
@@ -106,7 +106,7 @@ async fn change_to_missing_session_is_rejected(store: Arc<dyn Store>) {
         append(9, &["x"], 1),
         append(9, &[], 1),
         open_calls(9, &[]),
-        Change::SettleCall { session: id, call: "a".to_owned(), result: vec![] },
+        Change::CompleteCall { session: id, call: "a".to_owned(), result: vec![] },
         put_call(9, "a", ""),
         Change::CloseCalls(id),
         Change::PutSettings { session: id, settings: vec![] },
@@ -191,7 +191,7 @@ async fn messages_are_read_in_pages(store: Arc<dyn Store>) {
 
 async fn calls_keep_their_order_and_results(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), open_calls(1, &["z", "a"]), open_calls(1, &["m"])]).await.unwrap();
-    let settle = Change::SettleCall { session: session(1), call: "a".to_owned(), result: b"done".to_vec() };
+    let settle = Change::CompleteCall { session: session(1), call: "a".to_owned(), result: b"done".to_vec() };
     change(&*store, vec![settle]).await.unwrap();
     let row = |id: &str, result: Option<&str>| CallRow {
         id: id.to_owned(),
@@ -212,7 +212,7 @@ async fn calls_keep_their_order_and_results(store: Arc<dyn Store>) {
 async fn duplicate_open_call_is_rejected(store: Arc<dyn Store>) {
     change(&*store, vec![create(1), create(2), open_calls(1, &["a"])]).await.unwrap();
     let settle =
-        |call: &str| Change::SettleCall { session: session(1), call: call.to_owned(), result: vec![] };
+        |call: &str| Change::CompleteCall { session: session(1), call: call.to_owned(), result: vec![] };
     for changes in [vec![open_calls(1, &["b", "a"])], vec![open_calls(1, &["b", "b"])]] {
         let error = change(&*store, changes).await.unwrap_err();
         assert!(matches!(error, Error::CallExists { .. }), "{error:?}");
@@ -237,7 +237,7 @@ async fn archived_sessions_are_hidden_and_not_live(store: Arc<dyn Store>) {
     assert!(matches!(error, Error::Archived(_)));
     assert_eq!(error.kind(), ErrorKind::SessionNotFound);
     assert_eq!(list(&*store, SessionQuery::default()).await, [2]);
-    let all = SessionQuery { archived: Archived::Included, ..SessionQuery::default() };
+    let all = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     assert_eq!(list(&*store, all).await, [1, 2]);
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().archived_at, Some(at(7)));
     assert_eq!(store.messages(session(1), 0, 9).await.unwrap().len(), 1);
@@ -310,7 +310,7 @@ async fn renewal_only_extends_leases(store: Arc<dyn Store>) {
 }
 
 async fn concurrent_run_of_a_session_is_detected(store: Arc<dyn Store>) {
-    let unrun = |fence| Guard::Unrun { session: session(1), fence };
+    let unrun = |fence| Guard::FenceUnchanged { session: session(1), fence };
     change(&*store, vec![create(1)]).await.unwrap();
     assert_eq!(store.session(session(1)).await.unwrap().unwrap().fence, 0);
     guard(&*store, unrun(0)).await.unwrap();
@@ -324,11 +324,11 @@ async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
     let messages = vec![b"one".to_vec()];
     let append = Change::Append { session: session(1), messages, at: at(1) };
     change(&*store, vec![create(1), create(2), append, take(1, 10)]).await.unwrap();
-    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    change(&*store, vec![Change::DeleteSession(session(1))]).await.unwrap();
     assert_eq!(store.session(session(1)).await.unwrap(), None);
     assert_eq!(store.messages(session(1), 0, 9).await.unwrap(), []);
     assert!(store.session(session(2)).await.unwrap().is_some());
-    let again = change(&*store, vec![Change::Forget(session(1))]).await;
+    let again = change(&*store, vec![Change::DeleteSession(session(1))]).await;
     assert!(matches!(again, Err(Error::SessionNotFound(_))));
 }
 
@@ -336,14 +336,14 @@ async fn memories_are_found_by_words(store: Arc<dyn Store>) {
     let remember = |number, texts: &[&str]| {
         let memory = |(seq, text): (u64, &&str)| NewMemory { seq, text: (*text).to_owned() };
         let memories = (0..).zip(texts).map(memory).collect();
-        Change::Remember { session: session(number), memories, at: at(1) }
+        Change::IndexMemories { session: session(number), memories, at: at(1) }
     };
     let first = ["the key is blue", "Über den Fluß", "a blue house with a blue door", "nothing here"];
     change(&*store, vec![create(1), create(2), remember(1, &first)]).await.unwrap();
     change(&*store, vec![remember(1, &["again"]), remember(2, &["another blue key"])]).await.unwrap();
     let find = async |words: &[&str], session, limit| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        let found = store.recall(MemoryQuery { words, session, limit }).await.unwrap();
+        let found = store.search_memories(MemoryQuery { words, session, limit }).await.unwrap();
         assert!(found.iter().all(|row| row.rank > 0.0 && row.at == at(1)));
         found.into_iter().map(|row| (row.session, row.text)).collect::<Vec<_>>()
     };
@@ -355,7 +355,7 @@ async fn memories_are_found_by_words(store: Arc<dyn Store>) {
     assert_eq!(find(&["again"], None, 9).await, [], "the first one counts");
     assert_eq!(find(&["\" OR text:", "NEAR("], None, 9).await, [], "words are not operators");
     assert_eq!(find(&[], None, 9).await, []);
-    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    change(&*store, vec![Change::DeleteSession(session(1))]).await.unwrap();
     assert_eq!(find(&["blue"], None, 9).await, [(session(2), "another blue key".to_owned())]);
 }
 
@@ -398,7 +398,7 @@ async fn tasks_keep_their_order_when_replaced(store: Arc<dyn Store>) {
     assert_eq!(tasks(1).await[1], "two", "all or nothing");
     change(&*store, vec![Change::Archive { session: session(1), at: at(9) }]).await.unwrap();
     assert_eq!(tasks(1).await.len(), 5, "an archived session keeps them");
-    change(&*store, vec![Change::Forget(session(1))]).await.unwrap();
+    change(&*store, vec![Change::DeleteSession(session(1))]).await.unwrap();
     assert_eq!((tasks(1).await, tasks(2).await), (Vec::new(), vec!["other".to_owned()]));
     change(&*store, vec![create(1)]).await.unwrap();
     assert_eq!(tasks(1).await, Vec::<String>::new(), "deleted tasks do not come back");
@@ -570,7 +570,7 @@ async fn changes_in_a_transaction_build_on_each_other(store: Arc<dyn Store>) {
         take(1, 10),
         append(1, &["a"], 1),
         open_calls(1, &["c"]),
-        Change::SettleCall { session: session(1), call: "c".to_owned(), result: vec![] },
+        Change::CompleteCall { session: session(1), call: "c".to_owned(), result: vec![] },
         append(1, &["b"], 2),
         Change::PutConfig(b"x".to_vec()),
         Change::PutConfig(b"y".to_vec()),

@@ -4,16 +4,16 @@ use std::fs;
 
 use meerkat_core::ErrorKind;
 use meerkat_store::{
-    Backend, Error, Force, Manifest, Origin, Realm, RealmInfo, RealmOptions, StoreMark, Warning,
+    Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin, StoreMark, Warning,
 };
 
 use crate::support::{Scratch, at, change, close, create, id, session};
 
-fn manifest(realm: &str) -> Manifest {
-    Manifest {
+fn manifest(realm: &str) -> RealmManifest {
+    RealmManifest {
         realm_id: id(realm),
         backend: Backend::Sqlite,
-        origin: Origin::Explicit,
+        origin: RealmOrigin::Explicit,
         created_at: at(1_700_000_000),
         workspace: None,
         store: StoreMark::Created,
@@ -36,7 +36,7 @@ fn new_realm_has_a_manifest_a_database_and_an_owner() {
         fs::read_to_string(&paths.manifest).unwrap(),
         r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000","store":"created"}"#
     );
-    assert_eq!(Manifest::read(scratch.root(), &id("test")).unwrap(), manifest("test"));
+    assert_eq!(RealmManifest::read(scratch.root(), &id("test")).unwrap(), manifest("test"));
     let owner: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(scratch.owner_file(7)).unwrap()).unwrap();
     assert_eq!(
@@ -249,8 +249,8 @@ fn realm_of_earlier_version_is_marked_on_open() {
     drop(scratch.open(1).unwrap());
     let unmarked = r#"{"realm_id":"test","backend":"sqlite","origin":"explicit","created_at":"1700000000"}"#;
     write_manifest(&scratch, unmarked);
-    let read = || Manifest::read(scratch.root(), &id("test")).unwrap();
-    assert_eq!(read(), Manifest { store: StoreMark::Absent, ..manifest("test") });
+    let read = || RealmManifest::read(scratch.root(), &id("test")).unwrap();
+    assert_eq!(read(), RealmManifest { store: StoreMark::Absent, ..manifest("test") });
     drop(scratch.open(2).unwrap());
     assert_eq!(read(), manifest("test"));
 }
@@ -260,7 +260,7 @@ fn manifest_names_the_workspace_directory() {
     let scratch = Scratch::new();
     let workspace = Some("/home/ada/project".into());
     drop(Realm::open(RealmOptions { workspace, ..scratch.options("test", 1) }).unwrap());
-    let manifest = Manifest::read(scratch.root(), &id("test")).unwrap();
+    let manifest = RealmManifest::read(scratch.root(), &id("test")).unwrap();
     assert_eq!(manifest.workspace.as_deref(), Some("/home/ada/project"));
 }
 

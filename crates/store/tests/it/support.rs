@@ -60,11 +60,11 @@ pub(crate) fn put_state(scope: &str, key: &str, value: &[u8]) -> Change {
 }
 
 pub(crate) fn live(number: u128) -> Guard {
-    Guard::Live(session(number))
+    Guard::NotArchived(session(number))
 }
 
 pub(crate) fn free(number: u128, second: i64) -> Guard {
-    Guard::Free { session: session(number), now: at(second) }
+    Guard::LeaseFree { session: session(number), now: at(second) }
 }
 
 pub(crate) fn running(number: u128, second: i64) -> Guard {
@@ -72,7 +72,7 @@ pub(crate) fn running(number: u128, second: i64) -> Guard {
 }
 
 pub(crate) fn holds(number: u128, fence: u64) -> Guard {
-    Guard::Holds { session: session(number), fence }
+    Guard::HoldsLease { session: session(number), fence }
 }
 
 /// Drops a store or a realm outside of an async runtime, which waits until its threads have ended.
@@ -105,7 +105,7 @@ mod scratch {
     use std::path::{Path, PathBuf};
 
     use meerkat_core::RealmId;
-    use meerkat_store::{Error, Origin, Realm, RealmOptions, RealmPaths};
+    use meerkat_store::{Error, Realm, RealmOptions, RealmOrigin, RealmPaths};
     use uuid::Uuid;
 
     use super::at;
@@ -147,7 +147,7 @@ mod scratch {
         RealmOptions {
             state_root: root.to_owned(),
             realm: id(realm),
-            origin: Origin::Explicit,
+            origin: RealmOrigin::Explicit,
             workspace: None,
             backend_hint: None,
             instance: None,

@@ -183,7 +183,7 @@ mod tests {
     fn spans(body: impl FnOnce()) -> Vec<Span> {
         let (queue, mut ended) = Queue::bounded(16);
         let redactor = Redactor::default();
-        redactor.learn("swordfish-1");
+        redactor.add("swordfish-1");
         let layer = SpanLayer::new(queue, redactor);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), body);
         std::iter::from_fn(|| ended.try_recv().ok()).collect()

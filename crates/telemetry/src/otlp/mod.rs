@@ -23,7 +23,7 @@ pub(crate) fn start<S: Subscriber + for<'a> LookupSpan<'a>>(
 ) -> (impl Layer<S>, Exporter) {
     let content = match options.content {
         Content::Captured => LevelFilter::TRACE,
-        Content::LeftOut => LevelFilter::OFF,
+        Content::Omitted => LevelFilter::OFF,
     };
     // Spans worth exporting are those that a log shows at its default level.
     let wanted = Targets::new().with_target("meerkat", LevelFilter::INFO).with_target(CONTENT, content);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::builtin::{Builtin, json};
-use crate::shelf::Shelf;
+use crate::storage::ToolStorage;
 
-pub(crate) struct BlobInspect(pub(crate) Arc<dyn Shelf>);
+pub(crate) struct BlobInspect(pub(crate) Arc<dyn ToolStorage>);
 
 /// The blob to inspect.
 #[derive(Deserialize, JsonSchema)]

@@ -7,17 +7,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::blocking::blocking;
 use crate::builtin::{Builtin, json};
-use crate::files::{Place, Root};
-use crate::shelf::{Shelf, StoredBlob};
-use crate::work::blocking;
+use crate::files::{Root, WorkspacePath};
+use crate::storage::{StoredBlob, ToolStorage};
 
 /// Maximum size of a file to store.
 const MAX_BYTES: u64 = 25 * 1024 * 1024;
 
 pub(crate) struct BlobLoadFile {
     pub(crate) root: Arc<Root>,
-    pub(crate) shelf: Arc<dyn Shelf>,
+    pub(crate) shelf: Arc<dyn ToolStorage>,
 }
 
 /// The file to store.
@@ -46,7 +46,7 @@ impl Builtin for BlobLoadFile {
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
         let root = Arc::clone(&self.root);
         let (place, data) = blocking(move |_| {
-            let place = root.file_place(&arguments.path)?;
+            let place = root.parse_file_path(&arguments.path)?;
             let data = root.read(&place, MAX_BYTES, "is larger than 25 MB")?;
             Ok((place, data))
         })
@@ -54,11 +54,11 @@ impl Builtin for BlobLoadFile {
         let media_type = arguments.media_type.unwrap_or_else(|| media_type(&place).to_owned());
         let bytes_read = data.len();
         let id = self.shelf.put_blob(StoredBlob { media_type: media_type.clone(), data }).await?;
-        json(&LoadedFile { blob_id: id.to_string(), media_type, path: place.shown(), bytes_read })
+        json(&LoadedFile { blob_id: id.to_string(), media_type, path: place.display_path(), bytes_read })
     }
 }
 
-fn media_type(place: &Place) -> &'static str {
+fn media_type(place: &WorkspacePath) -> &'static str {
     match place.path().extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
         "png" => "image/png",
         "jpg" | "jpeg" => "image/jpeg",

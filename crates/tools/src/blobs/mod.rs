@@ -11,10 +11,10 @@ pub(crate) use save::BlobSaveFile;
 use meerkat_core::BlobId;
 
 use crate::Error;
-use crate::shelf::{Shelf, StoredBlob};
+use crate::storage::{StoredBlob, ToolStorage};
 
 /// Returns the blob with an id from a model.
-async fn find(shelf: &dyn Shelf, id: &str) -> Result<(BlobId, StoredBlob), Error> {
+async fn find(shelf: &dyn ToolStorage, id: &str) -> Result<(BlobId, StoredBlob), Error> {
     let id: BlobId = id.parse()?;
     let blob = shelf.blob(id.clone()).await?;
     blob.map(|blob| (id.clone(), blob)).ok_or(Error::NoBlob(id))

@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::blocking::blocking;
 use crate::builtin::{Builtin, json};
 use crate::files::{Existing, Root};
-use crate::shelf::Shelf;
-use crate::work::blocking;
+use crate::storage::ToolStorage;
 
 pub(crate) struct BlobSaveFile {
     pub(crate) root: Arc<Root>,
-    pub(crate) shelf: Arc<dyn Shelf>,
+    pub(crate) shelf: Arc<dyn ToolStorage>,
 }
 
 /// The blob to write, and its destination.
@@ -48,14 +48,14 @@ impl Builtin for BlobSaveFile {
         let root = Arc::clone(&self.root);
         let existing = if arguments.overwrite { Existing::Replaced } else { Existing::Refused };
         let saved = blocking(move |_| {
-            let place = root.place_to_write(&arguments.path)?;
+            let place = root.parse_write_path(&arguments.path)?;
             let mode = root.permissions(&place)?;
             root.make_parents(&place)?;
             root.stage(&place, &blob.data, mode)?.put(existing)?;
             Ok(SavedFile {
                 blob_id: id.to_string(),
                 media_type: blob.media_type,
-                path: place.shown(),
+                path: place.display_path(),
                 bytes_written: blob.data.len(),
             })
         })

@@ -8,7 +8,7 @@ use std::path::Path;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::root::{Place, Root};
+use super::root::{Root, WorkspacePath};
 
 /// Maximum size of a file of rules.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -30,13 +30,13 @@ impl Rules {
             ignore: rules(".ignore"),
             gitignore: rules(".gitignore"),
             exclude: rules(".git/info/exclude"),
-            is_repository: root.exists(&Place::beneath(dir.join(".git"))),
+            is_repository: root.exists(&WorkspacePath::beneath(dir.join(".git"))),
         }
     }
 }
 
 fn rules(root: &Root, dir: &Path, name: &str) -> Gitignore {
-    let place = Place::beneath(dir.join(name));
+    let place = WorkspacePath::beneath(dir.join(name));
     let Ok(data) = root.read(&place, MAX_BYTES, "is too long") else { return Gitignore::empty() };
     let mut builder = GitignoreBuilder::new(root.path().join(dir));
     for line in String::from_utf8_lossy(&data).trim_start_matches('\u{feff}').lines() {

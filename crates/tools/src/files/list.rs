@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::root::Root;
 use super::walk::Walk;
 use crate::Error;
+use crate::blocking::{CancelFlag, blocking};
 use crate::builtin::Builtin;
-use crate::work::{Abandoned, blocking};
 
 /// Default and maximum number of entries per call.
 const DEFAULT_ENTRIES: usize = 500;
@@ -44,14 +44,14 @@ impl Builtin for ListFiles {
     }
 }
 
-fn list(root: &Root, arguments: &Arguments, abandoned: &Abandoned) -> Result<String, Error> {
-    let start = root.real_dir(&root.place(arguments.path.as_deref().unwrap_or("."))?)?;
+fn list(root: &Root, arguments: &Arguments, abandoned: &CancelFlag) -> Result<String, Error> {
+    let start = root.real_dir(&root.parse_path(arguments.path.as_deref().unwrap_or("."))?)?;
     let walk = Walk { root, start, glob: arguments.glob.as_deref(), depth: arguments.depth };
     let limit = arguments.limit.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES);
     let mut lines = Vec::new();
     for entry in walk.entries()? {
-        if abandoned.is_so() {
-            return Err(Error::BrokeOff);
+        if abandoned.is_cancelled() {
+            return Err(Error::Interrupted);
         }
         if entry.is_dir() && arguments.glob.is_some() {
             continue;

@@ -15,22 +15,22 @@ pub(super) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFl
 
 /// Opens a file beneath a directory. If the kernel resolves the path, symlinks that stay inside are followed;
 /// otherwise, none are.
-pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_beneath(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{ResolveFlags, openat2};
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        match openat2(&dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             // Some containers block this call.
             Err(Errno::NOSYS | Errno::PERM) => {}
             // A concurrent rename disturbed the check.
             Err(Errno::AGAIN) => {
-                return openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
+                return openat2(&dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
             }
             opened => return opened,
         }
     }
-    step_by_step(folder, path, flags)
+    step_by_step(dir, path, flags)
 }
 
 /// Returns the real path of an open file, symlinks resolved, where the system supports it.
@@ -40,29 +40,28 @@ pub(super) fn real_path(file: &OwnedFd) -> Option<PathBuf> {
 
 /// Returns true if a file belongs to procfs, which exposes the environment and the memory of this process.
 #[cfg(target_os = "linux")]
-pub(super) fn is_of_proc(file: &OwnedFd) -> bool {
+pub(super) fn is_procfs_file(file: &OwnedFd) -> bool {
     use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
     fstatfs(file).is_ok_and(|stat| stat.f_type == PROC_SUPER_MAGIC)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_of_proc(_: &OwnedFd) -> bool {
+pub(super) fn is_procfs_file(_: &OwnedFd) -> bool {
     false
 }
 
 /// Opens one directory after the other without following symlinks.
-fn step_by_step(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn step_by_step(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let names: Vec<&OsStr> = path.iter().filter(|name| *name != ".").collect();
     let through = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Some((last, folders)) = names.split_last() else {
-        return openat(folder, ".", flags | OFlags::CLOEXEC, Mode::empty());
+    let Some((last, dirs)) = names.split_last() else {
+        return openat(dir, ".", flags | OFlags::CLOEXEC, Mode::empty());
     };
     if names.iter().any(|name| *name == "..") {
         return Err(Errno::XDEV);
     }
-    let mut current =
-        openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    for name in folders {
+    let mut current = openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for name in dirs {
         current = openat(&current, *name, through, Mode::empty())?;
     }
     openat(&current, *last, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -79,8 +78,8 @@ mod tests {
         std::fs::write(scratch.path().join("in/file"), "x").unwrap();
         std::os::unix::fs::symlink("/etc", scratch.path().join("out")).unwrap();
         std::os::unix::fs::symlink("in/file", scratch.path().join("link")).unwrap();
-        let folder = std::fs::File::open(scratch.path()).unwrap();
-        let open = |path: &str| step_by_step(&folder, Path::new(path), OFlags::RDONLY).map(drop);
+        let dir = std::fs::File::open(scratch.path()).unwrap();
+        let open = |path: &str| step_by_step(&dir, Path::new(path), OFlags::RDONLY).map(drop);
         assert_eq!(open("in/file"), Ok(()));
         assert_eq!(open("."), Ok(()));
         assert_eq!(open("out/passwd"), Err(Errno::NOTDIR));

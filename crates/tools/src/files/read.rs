@@ -8,10 +8,10 @@ use meerkat_core::{Cut, Redactor, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::root::{Place, Root};
+use super::root::{Root, WorkspacePath};
 use crate::Error;
+use crate::blocking::{CancelFlag, blocking};
 use crate::builtin::Builtin;
-use crate::work::{Abandoned, blocking};
 
 /// Maximum output of one call, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -47,7 +47,7 @@ impl Builtin for ReadFile {
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         blocking(move |abandoned| {
-            let place = root.file_place(&arguments.path)?;
+            let place = root.parse_file_path(&arguments.path)?;
             let first = arguments.offset.unwrap_or(1).max(1);
             let (file, _) = root.open_file(&place)?;
             let count = arguments.limit.unwrap_or(DEFAULT_LINES);
@@ -66,13 +66,13 @@ struct Page {
 }
 
 impl Page {
-    fn read(&self, mut file: File, place: &Place, abandoned: &Abandoned) -> Result<String, Error> {
-        let failed = |source| Error::File { path: place.shown(), what: "cannot read it", source };
+    fn read(&self, mut file: File, place: &WorkspacePath, abandoned: &CancelFlag) -> Result<String, Error> {
+        let failed = |source| Error::File { path: place.display_path(), what: "cannot read it", source };
         let mut probe = Vec::new();
         (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
         if probe.contains(&0) {
             let why = "is not text; view_image shows images, and blob_load_file stores any file as a blob";
-            return Err(Error::Content { path: place.shown(), why });
+            return Err(Error::Content { path: place.display_path(), why });
         }
         let mut reader = BufReader::new(probe.chain(file).take(MAX_READ));
         let mut page = Vec::new();
@@ -81,8 +81,8 @@ impl Page {
             let mut line = Vec::new();
             let room = MAX_BYTES as u64 + 1;
             let read = (&mut reader).take(room).read_until(b'\n', &mut line).map_err(failed)?;
-            if abandoned.is_so() {
-                return Err(Error::BrokeOff);
+            if abandoned.is_cancelled() {
+                return Err(Error::Interrupted);
             }
             if read == 0 {
                 break;
@@ -116,10 +116,10 @@ impl Page {
     }
 
     /// Returns the result if the rest of the file is beyond the read limit.
-    fn cut_off(&self, page: &[u8], place: &Place) -> Result<String, Error> {
+    fn cut_off(&self, page: &[u8], place: &WorkspacePath) -> Result<String, Error> {
         if page.is_empty() {
             let why = "is too long: a line that starts after the first 256 MB is not read";
-            return Err(Error::Content { path: place.shown(), why });
+            return Err(Error::Content { path: place.display_path(), why });
         }
         Ok(format!("{}\n[only the first 256 MB of the file were read]", self.text(page)))
     }

@@ -10,21 +10,21 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
 
-use super::open::{LOOK, is_of_proc, open_beneath, real_path};
+use super::open::{LOOK, is_procfs_file, open_beneath, real_path};
 use crate::Error;
 use crate::secrets::Secrets;
 
 /// The workspace.
 #[derive(Debug)]
 pub(crate) struct Root {
-    folder: OwnedFd,
+    dir: OwnedFd,
     path: PathBuf,
     secrets: Secrets,
 }
 
 /// A path in the workspace, relative to it and without `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(PathBuf);
+pub(crate) struct WorkspacePath(PathBuf);
 
 /// Reason a path cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +48,8 @@ impl Root {
     pub(crate) fn open(path: &Path, secrets: Secrets) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
-        Ok(Self { folder, path, secrets })
+        let dir = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        Ok(Self { dir, path, secrets })
     }
 
     /// Returns the files that tools must not read.
@@ -63,7 +63,7 @@ impl Root {
     }
 
     /// Parses a path from a model.
-    pub(crate) fn place(&self, text: &str) -> Result<Place, PathError> {
+    pub(crate) fn parse_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
         if text.is_empty() || text.contains('\0') {
             return Err(PathError::Empty);
         }
@@ -80,83 +80,98 @@ impl Root {
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
             }
         }
-        Ok(Place(place))
+        Ok(WorkspacePath(place))
     }
 
     /// Parses a path of a file; rejects the workspace itself.
-    pub(crate) fn file_place(&self, text: &str) -> Result<Place, PathError> {
-        let place = self.place(text)?;
+    pub(crate) fn parse_file_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
+        let place = self.parse_path(text)?;
         if place.0.as_os_str().is_empty() { Err(PathError::Whole(text.to_owned())) } else { Ok(place) }
     }
 
     /// Opens the file or directory at a path.
-    pub(crate) fn open_at(&self, place: &Place, flags: OFlags) -> Result<OwnedFd, Error> {
+    pub(crate) fn open_at(&self, place: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Error> {
         let path = if place.0.as_os_str().is_empty() { Path::new(".") } else { &place.0 };
-        open_beneath(&self.folder, path, flags).map_err(|error| place.refused(error))
+        open_beneath(&self.dir, path, flags).map_err(|error| place.open_error(error))
     }
 
     /// Returns the type of a file without opening it.
-    pub(crate) fn kind(&self, place: &Place) -> Result<FileType, Error> {
-        kind(&self.open_at(place, LOOK)?).map_err(|error| place.refused(error))
+    pub(crate) fn kind(&self, place: &WorkspacePath) -> Result<FileType, Error> {
+        kind(&self.open_at(place, LOOK)?).map_err(|error| place.open_error(error))
     }
 
     /// Returns true if a path exists.
-    pub(crate) fn exists(&self, place: &Place) -> bool {
+    pub(crate) fn exists(&self, place: &WorkspacePath) -> bool {
         self.open_at(place, LOOK).is_ok()
     }
 
     /// Opens a file for reading. Rejects pipes, devices, and files that hold secrets.
-    pub(crate) fn open_file(&self, place: &Place) -> Result<(File, u64), Error> {
+    pub(crate) fn open_file(&self, place: &WorkspacePath) -> Result<(File, u64), Error> {
         must_be_file(self.kind(place)?, place)?;
         // Meanwhile, the file may have become a pipe, which must not block the caller.
         let file = self.open_at(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let real = real_path(&file).unwrap_or_else(|| self.path.join(&place.0));
-        self.must_hold_no_secrets(&real, place)?;
-        if is_of_proc(&file) {
-            return Err(PathError::Secret(place.shown()).into());
+        self.reject_secrets(&real, place)?;
+        if is_procfs_file(&file) {
+            return Err(PathError::Secret(place.display_path()).into());
         }
-        let stat = fstat(&file).map_err(|error| place.refused(error))?;
+        let stat = fstat(&file).map_err(|error| place.open_error(error))?;
         must_be_file(FileType::from_raw_mode(stat.st_mode), place)?;
         Ok((File::from(file), u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
     /// Reads a file completely if it is no longer than `limit`.
-    pub(crate) fn read(&self, place: &Place, limit: u64, too_long: &'static str) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(
+        &self,
+        place: &WorkspacePath,
+        limit: u64,
+        too_long: &'static str,
+    ) -> Result<Vec<u8>, Error> {
         let (file, size) = self.open_file(place)?;
-        let refuse = || Error::Content { path: place.shown(), why: too_long };
+        let refuse = || Error::Content { path: place.display_path(), why: too_long };
         if size > limit {
             return Err(refuse());
         }
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         // The file may have grown meanwhile.
-        file.take(limit + 1).read_to_end(&mut data).map_err(Error::file(place.shown(), "cannot read it"))?;
+        file.take(limit + 1)
+            .read_to_end(&mut data)
+            .map_err(Error::file(place.display_path(), "cannot read it"))?;
         if data.len() as u64 > limit { Err(refuse()) } else { Ok(data) }
     }
 
     /// Opens a directory, and returns its real path.
-    pub(crate) fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
+    pub(crate) fn dir(&self, place: &WorkspacePath) -> Result<PathBuf, Error> {
         self.open_at(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = self.path.join(&place.0);
-        let real = path.canonicalize().map_err(Error::file(place.shown(), "cannot resolve it"))?;
-        if real.starts_with(&self.path) { Ok(real) } else { Err(PathError::Outside(place.shown()).into()) }
+        let real = path.canonicalize().map_err(Error::file(place.display_path(), "cannot resolve it"))?;
+        if real.starts_with(&self.path) {
+            Ok(real)
+        } else {
+            Err(PathError::Outside(place.display_path()).into())
+        }
     }
 
     /// Opens a directory, and returns its real path in the workspace.
-    pub(crate) fn real_dir(&self, place: &Place) -> Result<PathBuf, Error> {
-        let real = self.folder(place)?;
+    pub(crate) fn real_dir(&self, place: &WorkspacePath) -> Result<PathBuf, Error> {
+        let real = self.dir(place)?;
         Ok(real.strip_prefix(&self.path).map(Path::to_owned).unwrap_or(real))
     }
 
     /// Returns the path of a file to write, lexically; rejects one that holds secrets.
-    pub(crate) fn place_to_write(&self, text: &str) -> Result<Place, PathError> {
-        let place = self.file_place(text)?;
-        self.must_hold_no_secrets(&self.path.join(&place.0), &place)?;
+    pub(crate) fn parse_write_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
+        let place = self.parse_file_path(text)?;
+        self.reject_secrets(&self.path.join(&place.0), &place)?;
         Ok(place)
     }
 
     /// Rejects a file that holds secrets, by its real path.
-    pub(crate) fn must_hold_no_secrets(&self, real: &Path, place: &Place) -> Result<(), PathError> {
-        if self.secrets.hold(real, &self.path) { Err(PathError::Secret(place.shown())) } else { Ok(()) }
+    pub(crate) fn reject_secrets(&self, real: &Path, place: &WorkspacePath) -> Result<(), PathError> {
+        if self.secrets.is_secret_file(real, &self.path) {
+            Err(PathError::Secret(place.display_path()))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -164,16 +179,16 @@ fn kind(file: &OwnedFd) -> Result<FileType, rustix::io::Errno> {
     fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
-fn must_be_file(kind: FileType, place: &Place) -> Result<(), Error> {
+fn must_be_file(kind: FileType, place: &WorkspacePath) -> Result<(), Error> {
     let why = match kind {
         FileType::RegularFile => return Ok(()),
         FileType::Directory => "is a directory; use list_files to see its contents",
         _ => "is not a file",
     };
-    Err(Error::Content { path: place.shown(), why })
+    Err(Error::Content { path: place.display_path(), why })
 }
 
-impl Place {
+impl WorkspacePath {
     /// Wraps a path that is known to be beneath the workspace.
     pub(crate) fn beneath(path: PathBuf) -> Self {
         Self(path)
@@ -184,15 +199,15 @@ impl Place {
     }
 
     /// Returns the path for messages.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_path(&self) -> String {
         if self.0.as_os_str().is_empty() { ".".to_owned() } else { self.0.display().to_string() }
     }
 
     /// Converts a system error.
-    pub(crate) fn refused(&self, error: rustix::io::Errno) -> Error {
+    pub(crate) fn open_error(&self, error: rustix::io::Errno) -> Error {
         if error == rustix::io::Errno::XDEV || error == rustix::io::Errno::LOOP {
-            return PathError::Outside(self.shown()).into();
+            return PathError::Outside(self.display_path()).into();
         }
-        Error::File { path: self.shown(), what: "cannot open it", source: error.into() }
+        Error::File { path: self.display_path(), what: "cannot open it", source: error.into() }
     }
 }

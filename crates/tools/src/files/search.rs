@@ -12,11 +12,11 @@ use rustix::fs::FileType;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::root::{Place, Root};
+use super::root::{Root, WorkspacePath};
 use super::walk::{Entry, Walk};
 use crate::Error;
+use crate::blocking::{CancelFlag, blocking};
 use crate::builtin::Builtin;
-use crate::work::{Abandoned, blocking};
 
 /// Default and maximum number of matches per call.
 const DEFAULT_MATCHES: usize = 100;
@@ -76,7 +76,7 @@ impl Builtin for SearchFiles {
 fn search(root: &Root, arguments: &Arguments, mut found: SearchOutput<'_>) -> Result<String, Error> {
     let abandoned = found.abandoned;
     let matcher = matcher(arguments)?;
-    let place = root.place(arguments.path.as_deref().unwrap_or("."))?;
+    let place = root.parse_path(arguments.path.as_deref().unwrap_or("."))?;
     let start = match root.kind(&place)? {
         FileType::Directory => root.real_dir(&place)?,
         _ => {
@@ -95,12 +95,12 @@ fn search(root: &Root, arguments: &Arguments, mut found: SearchOutput<'_>) -> Re
     let walk = Walk { root, start, glob: arguments.glob.as_deref(), depth: None };
     for entry in walk.entries()?.filter(Entry::is_file) {
         // A file that cannot be read has no matches.
-        let Ok((file, _)) = root.open_file(&Place::beneath(entry.path.clone())) else { continue };
+        let Ok((file, _)) = root.open_file(&WorkspacePath::beneath(entry.path.clone())) else { continue };
         let mut part = Part { file: file.take(MAX_SEARCHED), abandoned };
         let done =
             searcher.search_reader(&matcher, &mut part, FileSink { path: &entry.path, found: &mut found });
-        if abandoned.is_so() {
-            return Err(Error::BrokeOff);
+        if abandoned.is_cancelled() {
+            return Err(Error::Interrupted);
         }
         if found.is_full() {
             break;
@@ -113,12 +113,12 @@ fn search(root: &Root, arguments: &Arguments, mut found: SearchOutput<'_>) -> Re
 /// The searched part of a file; reading stops when the call is abandoned.
 struct Part<'a> {
     file: io::Take<File>,
-    abandoned: &'a Abandoned,
+    abandoned: &'a CancelFlag,
 }
 
 impl Read for Part<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.abandoned.is_so() {
+        if self.abandoned.is_cancelled() {
             Err(io::ErrorKind::ConnectionAborted.into())
         } else {
             self.file.read(buffer)
@@ -143,12 +143,12 @@ struct SearchOutput<'a> {
     /// Number of files that were searched only in part.
     partial: usize,
     redactor: Redactor,
-    abandoned: &'a Abandoned,
+    abandoned: &'a CancelFlag,
 }
 
 impl SearchOutput<'_> {
     fn is_full(&self) -> bool {
-        self.matches > self.limit || self.text.len() > MAX_BYTES || self.abandoned.is_so()
+        self.matches > self.limit || self.text.len() > MAX_BYTES || self.abandoned.is_cancelled()
     }
 
     fn into_text(mut self) -> String {

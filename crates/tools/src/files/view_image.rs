@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::root::Root;
 use crate::Error;
+use crate::blocking::blocking;
 use crate::builtin::Builtin;
-use crate::work::blocking;
 
 /// Maximum size of an image.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
@@ -34,10 +34,10 @@ impl Builtin for ViewImage {
     async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
         let root = Arc::clone(&self.0);
         blocking(move |_| {
-            let place = root.file_place(&arguments.path)?;
+            let place = root.parse_file_path(&arguments.path)?;
             let data = root.read(&place, MAX_BYTES, "is larger than 5 MB")?;
             let why = "is not a PNG, JPEG, GIF, or WebP image; use read_file for text, including SVG";
-            let media_type = media_type(&data).ok_or(Error::Content { path: place.shown(), why })?;
+            let media_type = media_type(&data).ok_or(Error::Content { path: place.display_path(), why })?;
             let source = MediaSource::Inline { data: STANDARD.encode(data) };
             let image = ContentBlock::Image { media_type: media_type.to_owned(), source };
             Ok(ToolOutput { content: Content::from(vec![image]), is_error: false, images: Vec::new() })

@@ -10,7 +10,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 
 use super::ignored::{Rules, is_ignored};
-use super::root::{Place, Root};
+use super::root::{Root, WorkspacePath};
 use crate::Error;
 
 /// Options of a walk.
@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
         let overrides = overrides.build().map_err(invalid)?;
         let max_depth = self.depth.unwrap_or(usize::MAX);
         let mut entries = Entries { root: self.root, overrides, max_depth, open: Vec::new() };
-        match self.root.kind(&Place::beneath(self.start.clone()))? {
+        match self.root.kind(&WorkspacePath::beneath(self.start.clone()))? {
             FileType::Directory => entries.open(&self.start),
             kind => {
                 let pending = vec![Entry { path: self.start, kind }];
@@ -123,16 +123,16 @@ impl Iterator for Entries<'_> {
 /// Lists a directory.
 fn list(root: &Root, dir: &Path) -> Option<Vec<Entry>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let folder = root.open_at(&Place::beneath(dir.to_owned()), flags).ok()?;
+    let opened = root.open_at(&WorkspacePath::beneath(dir.to_owned()), flags).ok()?;
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&folder).ok()?.flatten() {
+    for entry in Dir::read_from(&opened).ok()?.flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             continue;
         }
         let kind = match entry.file_type() {
             // Some file systems do not report the type.
-            FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            FileType::Unknown => statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             kind => kind,
         };

@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::edit::edit;
 use super::parse::{FileChange, PatchError};
 use crate::Error;
-use crate::files::{Existing, Place, Root, Staged};
+use crate::files::{Existing, Root, Staged, WorkspacePath};
 
 /// Maximum size of a file to change.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 /// The files that a patch changed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Applied {
+pub(super) struct PatchSummary {
     status: &'static str,
     added_files: Vec<String>,
     modified_files: Vec<String>,
@@ -26,8 +26,8 @@ pub(super) struct Applied {
 
 /// A change to one file.
 enum Step {
-    Write { place: Place, data: Vec<u8>, mode: Option<u32>, before: Option<Before> },
-    Remove { place: Place, before: Before },
+    Write { place: WorkspacePath, data: Vec<u8>, mode: Option<u32>, before: Option<Before> },
+    Remove { place: WorkspacePath, before: Before },
 }
 
 /// The previous state of a file.
@@ -37,8 +37,8 @@ struct Before {
 }
 
 /// Applies a patch, or changes nothing.
-pub(super) fn apply(root: &Root, changes: Vec<FileChange>) -> Result<Applied, Error> {
-    let mut applied = Applied {
+pub(super) fn apply(root: &Root, changes: Vec<FileChange>) -> Result<PatchSummary, Error> {
+    let mut applied = PatchSummary {
         status: "success",
         added_files: Vec::new(),
         modified_files: Vec::new(),
@@ -60,32 +60,32 @@ pub(super) fn apply(root: &Root, changes: Vec<FileChange>) -> Result<Applied, Er
 
 struct Plan<'a> {
     root: &'a Root,
-    named: BTreeSet<Place>,
+    named: BTreeSet<WorkspacePath>,
     steps: Vec<Step>,
 }
 
 impl Plan<'_> {
-    fn name(&mut self, path: &str) -> Result<Place, Error> {
-        let place = self.root.place_to_write(path)?;
+    fn name(&mut self, path: &str) -> Result<WorkspacePath, Error> {
+        let place = self.root.parse_write_path(path)?;
         if self.named.insert(place.clone()) {
             Ok(place)
         } else {
-            Err(PatchError::Twice(place.shown()).into())
+            Err(PatchError::Twice(place.display_path()).into())
         }
     }
 
     /// Parses a path that must not exist yet.
-    fn name_new(&mut self, path: &str) -> Result<Place, Error> {
+    fn name_new(&mut self, path: &str) -> Result<WorkspacePath, Error> {
         let place = self.name(path)?;
         match self.root.permissions(&place)? {
             None => Ok(place),
-            Some(_) => Err(PatchError::Exists(place.shown()).into()),
+            Some(_) => Err(PatchError::Exists(place.display_path()).into()),
         }
     }
 
-    fn before(&self, place: &Place) -> Result<Before, Error> {
+    fn before(&self, place: &WorkspacePath) -> Result<Before, Error> {
         let Some(mode) = self.root.permissions(place)? else {
-            return Err(PatchError::Missing(place.shown()).into());
+            return Err(PatchError::Missing(place.display_path()).into());
         };
         Ok(Before { data: self.root.read(place, MAX_FILE, "is larger than 16 MB")?, mode })
     }
@@ -96,14 +96,14 @@ impl Plan<'_> {
         if !lines.is_empty() {
             text.push('\n');
         }
-        let path_text = place.shown();
+        let path_text = place.display_path();
         self.steps.push(Step::Write { place, data: text.into_bytes(), mode: None, before: None });
         Ok(path_text)
     }
 
     fn delete(&mut self, path: &str) -> Result<String, Error> {
         let place = self.name(path)?;
-        let (before, path_text) = (self.before(&place)?, place.shown());
+        let (before, path_text) = (self.before(&place)?, place.display_path());
         self.steps.push(Step::Remove { place, before });
         Ok(path_text)
     }
@@ -116,15 +116,16 @@ impl Plan<'_> {
     ) -> Result<String, Error> {
         let place = self.name(path)?;
         let before = self.before(&place)?;
-        let text = std::str::from_utf8(&before.data).map_err(|_| PatchError::NotText(place.shown()))?;
-        let data = edit(&place.shown(), text, hunks)?.into_bytes();
+        let text =
+            std::str::from_utf8(&before.data).map_err(|_| PatchError::NotText(place.display_path()))?;
+        let data = edit(&place.display_path(), text, hunks)?.into_bytes();
         let Some(target) = move_to else {
-            let path_text = place.shown();
+            let path_text = place.display_path();
             self.steps.push(Step::Write { place, data, mode: Some(before.mode), before: Some(before) });
             return Ok(path_text);
         };
         let target = self.name_new(target)?;
-        let path_text = target.shown();
+        let path_text = target.display_path();
         self.steps.push(Step::Write { place: target, data, mode: Some(before.mode), before: None });
         self.steps.push(Step::Remove { place, before });
         Ok(path_text)
@@ -134,19 +135,19 @@ impl Plan<'_> {
 /// Completed steps, which are rolled back on drop unless committed.
 struct Rollback<'a> {
     root: &'a Root,
-    folders: Vec<Place>,
+    dirs: Vec<WorkspacePath>,
     steps: Vec<Step>,
     committed: bool,
 }
 
 fn carry_out(root: &Root, steps: Vec<Step>) -> Result<(), Error> {
-    let mut done = Rollback { root, folders: Vec::new(), steps: Vec::new(), committed: false };
+    let mut done = Rollback { root, dirs: Vec::new(), steps: Vec::new(), committed: false };
     let mut staged = Vec::new();
     for step in &steps {
         staged.push(match step {
             Step::Remove { .. } => None,
             Step::Write { place, data, mode, .. } => {
-                done.folders.extend(root.make_parents(place)?);
+                done.dirs.extend(root.make_parents(place)?);
                 Some(root.stage(place, data, *mode)?)
             }
         });
@@ -177,7 +178,7 @@ impl Drop for Rollback<'_> {
         if self.committed {
             return;
         }
-        let restore = |place: &Place, before: &Before| {
+        let restore = |place: &WorkspacePath, before: &Before| {
             let staged = self.root.stage(place, &before.data, Some(before.mode));
             let _ = staged.and_then(|staged| staged.put(Existing::Replaced));
         };
@@ -191,8 +192,8 @@ impl Drop for Rollback<'_> {
                 }
             }
         }
-        for folder in self.folders.iter().rev() {
-            self.root.remove_folder(folder);
+        for dir in self.dirs.iter().rev() {
+            self.root.remove_dir(dir);
         }
     }
 }

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Error;
+use crate::blocking::blocking;
 use crate::builtin::{Builtin, json};
 use crate::files::Root;
-use crate::work::blocking;
 
 pub(crate) use parse::PatchError;
 

@@ -4,7 +4,7 @@
 //! arithmetic: `test -v 'a[$(id)]'`. Other builtins change what later commands mean: `read PATH`, `hash -p`, `alias`. A
 //! line with one of these cannot be checked before it runs.
 
-use super::command::{Simple, Word, WordKind, is_name};
+use super::command::{SimpleCommand, Word, WordKind, is_name};
 
 /// Options of `set` that do not affect how a line is parsed.
 const SET_LETTERS: &str = "Cefuvx";
@@ -18,7 +18,7 @@ const TAKE_NUMBERS: [&str; 6] = ["-eq", "-ge", "-gt", "-le", "-lt", "-ne"];
 
 /// Returns true if a command is a builtin that may set a variable, run code in its arguments, or change what later
 /// commands mean.
-pub(super) fn is_opaque(command: &Simple) -> bool {
+pub(super) fn is_opaque(command: &SimpleCommand) -> bool {
     let Some((first, words)) = command.words.split_first() else { return false };
     let has_option = |letter: char| {
         words

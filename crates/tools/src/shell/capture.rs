@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use meerkat_core::{BlobId, Cut, Redactor};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use crate::shelf::{Shelf, StoredBlob};
+use crate::storage::{StoredBlob, ToolStorage};
 
 /// Maximum number of bytes stored of one stream.
 const MAX_STORED: usize = 8 * 1024 * 1024;
@@ -45,7 +45,7 @@ impl Capture {
 
     /// Returns the end of the output; if that is not all, the full output is stored as a blob. Secrets are redacted
     /// before it is truncated.
-    pub(super) async fn show(&self, shelf: &dyn Shelf, redactor: &Redactor) -> VisibleOutput {
+    pub(super) async fn to_visible(&self, shelf: &dyn ToolStorage, redactor: &Redactor) -> VisibleOutput {
         let (bytes, dropped) = {
             let output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             (output.bytes.iter().copied().collect::<Vec<u8>>(), output.dropped)

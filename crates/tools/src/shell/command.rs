@@ -8,7 +8,7 @@ use std::str::Chars;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) words: Vec<Word>,
     /// The files that it reads or writes by redirection, except `/dev/null`.
     pub(super) files: Vec<Word>,
@@ -32,7 +32,7 @@ pub(super) enum WordKind {
 
 /// Reason a line cannot be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unclear {
+pub(crate) enum CommandParseError {
     /// Its meaning depends on the state when it runs.
     #[error("`$`, backquotes, `~` and `{{` expand only when the command runs")]
     Expansion,
@@ -77,25 +77,25 @@ const RESERVED: [&str; 22] = [
 ];
 
 /// Parses a line into the commands that it runs.
-pub(super) fn parse(line: &str) -> Result<Vec<Simple>, Unclear> {
+pub(super) fn parse(line: &str) -> Result<Vec<SimpleCommand>, CommandParseError> {
     let is_disallowed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
     if line.contains(is_disallowed) {
-        return Err(Unclear::Control);
+        return Err(CommandParseError::Control);
     }
     let mut reader =
-        Reader { rest: line.chars().peekable(), commands: Vec::new(), current: Simple::default() };
+        Reader { rest: line.chars().peekable(), commands: Vec::new(), current: SimpleCommand::default() };
     reader.read()?;
     Ok(reader.commands)
 }
 
 struct Reader<'a> {
     rest: Peekable<Chars<'a>>,
-    commands: Vec<Simple>,
-    current: Simple,
+    commands: Vec<SimpleCommand>,
+    current: SimpleCommand,
 }
 
 impl Reader<'_> {
-    fn read(&mut self) -> Result<(), Unclear> {
+    fn read(&mut self) -> Result<(), CommandParseError> {
         let mut owed = false;
         loop {
             self.skip_blanks();
@@ -111,7 +111,7 @@ impl Reader<'_> {
                 }
                 ';' | '&' | '|' => owed = self.operator(letter)?,
                 '<' | '>' => self.redirection()?,
-                '(' | ')' => return Err(Unclear::Structure),
+                '(' | ')' => return Err(CommandParseError::Structure),
                 _ => {
                     let word = self.word()?;
                     // A number right before a redirection is a file descriptor.
@@ -125,7 +125,7 @@ impl Reader<'_> {
             }
         }
         if owed {
-            return Err(Unclear::Incomplete);
+            return Err(CommandParseError::Incomplete);
         }
         self.end_command(Empty::Fine)
     }
@@ -145,11 +145,11 @@ impl Reader<'_> {
     }
 
     /// Parses an operator between commands, and returns whether another command must follow.
-    fn operator(&mut self, first: char) -> Result<bool, Unclear> {
+    fn operator(&mut self, first: char) -> Result<bool, CommandParseError> {
         self.rest.next();
         let second = self.rest.peek().copied();
         match (first, second) {
-            (';', Some(';' | '&')) | ('&' | '|', Some('>')) => Err(Unclear::Structure),
+            (';', Some(';' | '&')) | ('&' | '|', Some('>')) => Err(CommandParseError::Structure),
             ('&', Some('&')) | ('|', Some('|' | '&')) => {
                 self.rest.next();
                 self.end_command(Empty::Wrong)?;
@@ -166,15 +166,21 @@ impl Reader<'_> {
         }
     }
 
-    fn redirection(&mut self) -> Result<(), Unclear> {
+    fn redirection(&mut self) -> Result<(), CommandParseError> {
         let first = self.rest.next();
         match (first, self.rest.peek().copied()) {
-            (Some('<'), Some('<' | '(')) | (Some('>'), Some('(')) => return Err(Unclear::Structure),
+            (Some('<'), Some('<' | '(')) | (Some('>'), Some('(')) => {
+                return Err(CommandParseError::Structure);
+            }
             (_, Some('&')) => {
                 self.rest.next();
                 let word = self.word()?;
                 let is_stream = !word.text.is_empty() && word.text.bytes().all(|byte| byte.is_ascii_digit());
-                return if is_stream || word.text == "-" { Ok(()) } else { Err(Unclear::Structure) };
+                return if is_stream || word.text == "-" {
+                    Ok(())
+                } else {
+                    Err(CommandParseError::Structure)
+                };
             }
             (Some('>'), Some('>' | '|')) | (Some('<'), Some('>')) => {
                 self.rest.next();
@@ -184,7 +190,7 @@ impl Reader<'_> {
         self.skip_blanks();
         let word = self.word()?;
         if word.text.is_empty() {
-            return Err(Unclear::Incomplete);
+            return Err(CommandParseError::Incomplete);
         }
         if word.text != "/dev/null" || word.kind != WordKind::Plain {
             self.current.files.push(word);
@@ -193,7 +199,7 @@ impl Reader<'_> {
     }
 
     /// Parses one word, up to a blank or an operator.
-    fn word(&mut self) -> Result<Word, Unclear> {
+    fn word(&mut self) -> Result<Word, CommandParseError> {
         let mut word = Word { text: String::new(), kind: WordKind::Plain };
         let mut begun = false;
         while let Some(letter) = self.rest.peek().copied() {
@@ -205,10 +211,10 @@ impl Reader<'_> {
             }
             match letter {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
-                '(' | ')' => return Err(Unclear::Structure),
-                '$' | '`' | '{' | '}' => return Err(Unclear::Expansion),
+                '(' | ')' => return Err(CommandParseError::Structure),
+                '$' | '`' | '{' | '}' => return Err(CommandParseError::Expansion),
                 // A shell expands a home directory only in these positions; being strict costs little.
-                '~' => return Err(Unclear::Expansion),
+                '~' => return Err(CommandParseError::Expansion),
                 _ => {}
             }
             self.rest.next();
@@ -218,7 +224,7 @@ impl Reader<'_> {
                 '\\' => match self.rest.next() {
                     Some('\n') => continue,
                     Some(letter) => word.text.push(letter),
-                    None => return Err(Unclear::Incomplete),
+                    None => return Err(CommandParseError::Incomplete),
                 },
                 '*' | '?' | '[' | ']' => {
                     word.kind = WordKind::Pattern;
@@ -227,14 +233,14 @@ impl Reader<'_> {
                 letter => {
                     let name = word.text.strip_suffix('+').unwrap_or(&word.text);
                     if letter == '=' && self.is_first() && is_name(name) && word.kind == WordKind::Plain {
-                        return Err(Unclear::Assignment);
+                        return Err(CommandParseError::Assignment);
                     }
                     word.text.push(letter);
                 }
             }
             begun = true;
         }
-        if begun { Ok(word) } else { Err(Unclear::Incomplete) }
+        if begun { Ok(word) } else { Err(CommandParseError::Incomplete) }
     }
 
     /// Consumes `{}`, which has no other meaning.
@@ -251,48 +257,48 @@ impl Reader<'_> {
         self.current.words.is_empty()
     }
 
-    fn single_quoted(&mut self, text: &mut String) -> Result<(), Unclear> {
+    fn single_quoted(&mut self, text: &mut String) -> Result<(), CommandParseError> {
         loop {
             match self.rest.next() {
                 Some('\'') => return Ok(()),
                 Some(letter) => text.push(letter),
-                None => return Err(Unclear::Incomplete),
+                None => return Err(CommandParseError::Incomplete),
             }
         }
     }
 
-    fn double_quoted(&mut self, text: &mut String) -> Result<(), Unclear> {
+    fn double_quoted(&mut self, text: &mut String) -> Result<(), CommandParseError> {
         loop {
             match self.rest.next() {
                 Some('"') => return Ok(()),
-                Some('$' | '`') => return Err(Unclear::Expansion),
+                Some('$' | '`') => return Err(CommandParseError::Expansion),
                 Some('\\') => match self.rest.next() {
                     Some('\n') => {}
                     Some(letter @ ('"' | '\\' | '$' | '`')) => text.push(letter),
                     Some(letter) => text.extend(['\\', letter]),
-                    None => return Err(Unclear::Incomplete),
+                    None => return Err(CommandParseError::Incomplete),
                 },
                 Some(letter) => text.push(letter),
-                None => return Err(Unclear::Incomplete),
+                None => return Err(CommandParseError::Incomplete),
             }
         }
     }
 
-    fn end_command(&mut self, empty: Empty) -> Result<(), Unclear> {
+    fn end_command(&mut self, empty: Empty) -> Result<(), CommandParseError> {
         let command = std::mem::take(&mut self.current);
         let Some(first) = command.words.first() else {
             // A redirection alone creates or truncates a file.
             return match empty {
                 Empty::Fine if command.files.is_empty() => Ok(()),
-                _ => Err(Unclear::Incomplete),
+                _ => Err(CommandParseError::Incomplete),
             };
         };
         if RESERVED.contains(&first.text.as_str()) {
-            return Err(Unclear::Structure);
+            return Err(CommandParseError::Structure);
         }
         // The name of the program must be literal.
         if first.kind == WordKind::Pattern && first.text != "[" {
-            return Err(Unclear::Expansion);
+            return Err(CommandParseError::Expansion);
         }
         self.commands.push(command);
         Ok(())

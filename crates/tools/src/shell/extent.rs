@@ -2,7 +2,7 @@
 
 use super::builtins::is_opaque;
 use super::command::{WordKind, parse};
-use super::launch::{Launch, launch};
+use super::nested::{NestedCommands, launch};
 
 /// Programs that only print, whatever their arguments are. Any other name reveals too little about what a line does.
 const BOUND: [&str; 33] = [
@@ -82,7 +82,7 @@ pub(crate) fn program(line: &str) -> Option<Vec<String>> {
     let is_plain = command.files.is_empty() && command.words.iter().all(|word| word.kind == WordKind::Plain);
     let (first, rest) = command.words.split_first()?;
     let name = first.text.as_str();
-    if !is_plain || is_opaque(command) || launch(command) != Ok(Launch::Nothing) {
+    if !is_plain || is_opaque(command) || launch(command) != Ok(NestedCommands::Nothing) {
         return None;
     }
     if BOUND.contains(&name) {

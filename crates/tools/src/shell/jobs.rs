@@ -11,8 +11,8 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use super::ShellError;
-use super::process::{End, Ended};
-use crate::shelf::Shelf;
+use super::process::{CommandResult, End};
+use crate::storage::ToolStorage;
 
 /// Maximum number of running jobs per session.
 const MAX_RUNNING: usize = 10;
@@ -75,19 +75,23 @@ impl State {
     }
 
     /// Converts the result of a command.
-    pub(super) async fn of(ended: Result<Ended, ShellError>, shelf: &dyn Shelf, redactor: &Redactor) -> Self {
+    pub(super) async fn from_result(
+        ended: Result<CommandResult, ShellError>,
+        shelf: &dyn ToolStorage,
+        redactor: &Redactor,
+    ) -> Self {
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                return Self::Failed { error: crate::Error::from(error).said(), duration_secs: 0.0 };
+                return Self::Failed { error: crate::Error::from(error).error_chain(), duration_secs: 0.0 };
             }
         };
         let duration_secs = ended.duration.as_secs_f64();
         if ended.end == End::Cancelled {
             return Self::Cancelled { duration_secs };
         }
-        let stdout = ended.stdout.show(shelf, redactor).await.text;
-        let stderr = ended.stderr.show(shelf, redactor).await.text;
+        let stdout = ended.stdout.to_visible(shelf, redactor).await.text;
+        let stderr = ended.stderr.to_visible(shelf, redactor).await.text;
         match ended.end {
             End::Exited(exit_code) => Self::Completed { exit_code, stdout, stderr, duration_secs },
             _ => Self::TimedOut { stdout, stderr, duration_secs },

@@ -10,8 +10,8 @@ mod extent;
 mod job_cancel;
 mod job_status;
 mod jobs;
-mod launch;
 mod list_jobs;
+mod nested;
 mod policy;
 mod process;
 mod sandbox;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meerkat_core::ToolFailure;
-use meerkat_process::ConfineError;
+use meerkat_process::SandboxError;
 
 pub(crate) use extent::program;
 pub(crate) use job_cancel::ShellJobCancel;
@@ -29,7 +29,7 @@ pub(crate) use job_status::ShellJobStatus;
 pub(crate) use jobs::Jobs;
 pub(crate) use list_jobs::ShellJobs;
 pub use policy::Policy;
-pub(crate) use process::Host;
+pub(crate) use process::CommandRunner;
 pub use sandbox::Sandbox;
 pub(crate) use tool::Shell;
 
@@ -70,7 +70,7 @@ pub(crate) enum ShellError {
     #[error(
         "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`"
     )]
-    NoSandbox(#[source] ConfineError),
+    NoSandbox(#[source] SandboxError),
     /// The current executable cannot start itself as a supervisor.
     #[error("cannot run commands: the path of this executable is unknown")]
     NoSupervisor,

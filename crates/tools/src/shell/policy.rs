@@ -1,8 +1,8 @@
 //! Policies for commands: word patterns, matched against every command that a line runs.
 
 use super::builtins::is_opaque;
-use super::command::{Simple, Unclear, Word, WordKind, parse};
-use super::launch::{Launch, launch, sets_variables};
+use super::command::{CommandParseError, SimpleCommand, Word, WordKind, parse};
+use super::nested::{NestedCommands, launch, sets_variables};
 
 /// Commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Policy {
 pub(crate) enum PolicyError {
     /// The line cannot be checked.
     #[error("cannot check this command against `shell.security_patterns`: {0}")]
-    Unclear(#[from] Unclear),
+    Unclear(#[from] CommandParseError),
     /// A command in the line is not allowed.
     #[error("`{0}` is not an allowed command")]
     NotAllowed(String),
@@ -74,7 +74,7 @@ impl Policy {
 
 /// Checks the commands that a wrapper runs in place of the wrapper, or in addition to it if it has an action of its
 /// own.
-fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), PolicyError> {
+fn allowed(patterns: &[String], command: &SimpleCommand, depth: usize) -> Result<(), PolicyError> {
     if let Some(file) = command.files.first() {
         return Err(PolicyError::Redirection(file.text.clone()));
     }
@@ -92,20 +92,21 @@ fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), Po
         let fits = patterns.iter().any(|pattern| fits(&pattern));
         if fits { Ok(()) } else { Err(PolicyError::NotAllowed(command.display())) }
     };
-    let all = |inner: &[Simple]| inner.iter().try_for_each(|command| allowed(patterns, command, depth));
+    let all =
+        |inner: &[SimpleCommand]| inner.iter().try_for_each(|command| allowed(patterns, command, depth));
     match launch(command)? {
-        Launch::Nothing => own(),
-        Launch::Only(inner) => all(&inner),
-        Launch::Also(inner) => {
+        NestedCommands::Nothing => own(),
+        NestedCommands::Only(inner) => all(&inner),
+        NestedCommands::Additional(inner) => {
             own()?;
             // A variable such as `PATH` determines which program a name refers to.
             if sets_variables(command) {
-                return Err(Unclear::Assignment.into());
+                return Err(CommandParseError::Assignment.into());
             }
             all(&inner)
         }
-        Launch::Hidden => own().and(Err(PolicyError::Hidden(command.name()))),
-        Launch::Unseen => {
+        NestedCommands::Hidden => own().and(Err(PolicyError::Hidden(command.name()))),
+        NestedCommands::Unknown => {
             let names = |pattern: &&String| !pattern.split_whitespace().next().unwrap_or("*").contains('*');
             let named = patterns.iter().filter(fits).any(|pattern| names(&pattern));
             if named { Ok(()) } else { own().and(Err(PolicyError::Unnamed(command.name()))) }
@@ -113,7 +114,7 @@ fn allowed(patterns: &[String], command: &Simple, depth: usize) -> Result<(), Po
     }
 }
 
-fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(), PolicyError> {
+fn not_denied(patterns: &[String], command: &SimpleCommand, depth: usize) -> Result<(), PolicyError> {
     let depth = depth.checked_sub(1).ok_or(PolicyError::TooDeep)?;
     let by_any_path = |wanted: &str, name: &str| glob(wanted, name) || glob(base(wanted), base(name));
     if patterns.iter().any(|pattern| matches(pattern, command, by_any_path)) {
@@ -122,18 +123,19 @@ fn not_denied(patterns: &[String], command: &Simple, depth: usize) -> Result<(),
     if is_opaque(command) {
         return Err(PolicyError::Opaque(command.display()));
     }
-    let all = |inner: &[Simple]| inner.iter().try_for_each(|command| not_denied(patterns, command, depth));
+    let all =
+        |inner: &[SimpleCommand]| inner.iter().try_for_each(|command| not_denied(patterns, command, depth));
     match launch(command)? {
-        Launch::Nothing => {}
-        Launch::Only(inner) | Launch::Also(inner) => all(&inner)?,
-        Launch::Unseen | Launch::Hidden => return Err(PolicyError::Unseen(command.name())),
+        NestedCommands::Nothing => {}
+        NestedCommands::Only(inner) | NestedCommands::Additional(inner) => all(&inner)?,
+        NestedCommands::Unknown | NestedCommands::Hidden => return Err(PolicyError::Unseen(command.name())),
     }
     // If something is denied for the program, the shell's expansion of a word may be exactly that.
     let is_pattern = |word: &Word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]";
     let programs = patterns.iter().filter_map(|pattern| pattern.split_whitespace().next());
     let name = command.words.first().map_or("", |word| &word.text);
     if command.words.iter().any(is_pattern) && programs.into_iter().any(|wanted| by_any_path(wanted, name)) {
-        return Err(Unclear::Expansion.into());
+        return Err(CommandParseError::Expansion.into());
     }
     Ok(())
 }
@@ -143,7 +145,7 @@ fn base(path: &str) -> &str {
 }
 
 /// Matches the words of a pattern and a command. `*` as the last word matches any number of words, including none.
-fn matches(pattern: &str, command: &Simple, name: impl Fn(&str, &str) -> bool) -> bool {
+fn matches(pattern: &str, command: &SimpleCommand, name: impl Fn(&str, &str) -> bool) -> bool {
     let wanted: Vec<&str> = pattern.split_whitespace().collect();
     let Some((program, wanted)) = wanted.split_first() else { return false };
     let Some((first, words)) = command.words.split_first() else { return false };
@@ -182,7 +184,7 @@ fn glob_tail(pattern: &str, text: &str) -> bool {
     if pattern == "*" { !text.contains('/') } else { glob(pattern, text) }
 }
 
-impl Simple {
+impl SimpleCommand {
     fn name(&self) -> String {
         self.words.first().map_or("", |word| base(&word.text)).to_owned()
     }

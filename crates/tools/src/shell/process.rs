@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use meerkat_process::{
-    DEFAULT_PATH, Ending, Hiding, Input, Supervision, can_cover, check_confinement, harmless,
+    DEFAULT_PATH, Input, SecretMasking, ShutdownMode, Supervision, can_mask_secrets, check_sandbox,
+    without_secrets,
 };
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::OnceCell;
@@ -48,16 +49,16 @@ const TOOLCHAINS: [&str; 16] = [
 
 /// Environment for running commands.
 #[derive(Debug, Default)]
-pub(crate) struct Host {
+pub(crate) struct CommandRunner {
     environment: BTreeMap<String, String>,
     supervisor: Option<PathBuf>,
     places: Places,
     confinable: OnceLock<bool>,
-    hiding: OnceCell<Hiding>,
+    hiding: OnceCell<SecretMasking>,
 }
 
 /// Options for one command.
-pub(super) struct Terms<'a> {
+pub(super) struct CommandLimits<'a> {
     pub(super) options: &'a ShellOptions,
     pub(super) secrets: &'a Secrets,
     pub(super) limit: Duration,
@@ -65,7 +66,7 @@ pub(super) struct Terms<'a> {
 
 /// Result of a command.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct CommandResult {
     pub(super) end: End,
     pub(super) stdout: Capture,
     pub(super) stderr: Capture,
@@ -79,14 +80,14 @@ pub(super) enum End {
     Cancelled,
 }
 
-impl Host {
+impl CommandRunner {
     pub(crate) fn new(options: &crate::ToolboxOptions, workspace: PathBuf) -> Self {
-        let mut environment = harmless(&options.environment);
+        let mut environment = without_secrets(&options.environment);
         let more = TOOLCHAINS.iter().filter_map(|name| options.environment.get_key_value(*name));
         environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));
         let path = environment.get("PATH").map(|path| absolute_only(path)).filter(|path| !path.is_empty());
         environment.insert("PATH".to_owned(), path.unwrap_or_else(|| DEFAULT_PATH.to_owned()));
-        let temporary = options.temporary.clone().unwrap_or_else(|| "/tmp".into());
+        let temporary = options.temp_dir.clone().unwrap_or_else(|| "/tmp".into());
         environment.insert("TMPDIR".to_owned(), temporary.display().to_string());
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let places = Places { workspace, temporary: real(&temporary) };
@@ -101,18 +102,18 @@ impl Host {
             return Err(ShellError::Language(name.to_owned()));
         }
         options.policy.check(line)?;
-        if options.sandbox != Sandbox::Off && !self.confinable.get_or_init(|| check_confinement().is_ok()) {
-            check_confinement().map_err(ShellError::NoSandbox)?;
+        if options.sandbox != Sandbox::Off && !self.confinable.get_or_init(|| check_sandbox().is_ok()) {
+            check_sandbox().map_err(ShellError::NoSandbox)?;
         }
         Ok(shell)
     }
 
     /// Determines, once, how secrets can be hidden on this system.
-    async fn hiding(&self) -> Hiding {
+    async fn hiding(&self) -> SecretMasking {
         let find = async || {
-            let Some(supervisor) = self.supervisor.clone() else { return Hiding::Rules };
-            let tried = tokio::task::spawn_blocking(move || can_cover(&supervisor)).await;
-            if tried.unwrap_or(false) { Hiding::Mounts } else { Hiding::Rules }
+            let Some(supervisor) = self.supervisor.clone() else { return SecretMasking::Rules };
+            let tried = tokio::task::spawn_blocking(move || can_mask_secrets(&supervisor)).await;
+            if tried.unwrap_or(false) { SecretMasking::Mounts } else { SecretMasking::Rules }
         };
         *self.hiding.get_or_init(find).await
     }
@@ -120,8 +121,8 @@ impl Host {
     fn shell(&self, program: Option<&str>) -> Result<PathBuf, ShellError> {
         let path = self.environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         let find = |name: &str| {
-            let folders = path.split(':').map(Path::new).filter(|folder| folder.is_absolute());
-            folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+            let dirs = path.split(':').map(Path::new).filter(|dir| dir.is_absolute());
+            dirs.map(|dir| dir.join(name)).find(|file| file.is_file())
         };
         let found = match program {
             Some(program) if Path::new(program).is_absolute() => Some(PathBuf::from(program)),
@@ -135,19 +136,19 @@ impl Host {
     pub(super) async fn run(
         &self,
         line: &str,
-        folder: &Path,
-        Terms { options, secrets, limit }: Terms<'_>,
+        dir: &Path,
+        CommandLimits { options, secrets, limit }: CommandLimits<'_>,
         cancelled: impl Future<Output = ()> + Send,
-    ) -> Result<Ended, ShellError> {
+    ) -> Result<CommandResult, ShellError> {
         let shell = self.check(line, options)?;
-        let hiding = if options.sandbox == Sandbox::Off { Hiding::Rules } else { self.hiding().await };
+        let hiding = if options.sandbox == Sandbox::Off { SecretMasking::Rules } else { self.hiding().await };
         let supervision = Supervision {
             input: Input::Nothing,
-            ending: Ending::Prompt,
+            ending: ShutdownMode::Prompt,
             confinement: options.sandbox.confinement(&self.places, secrets, hiding),
         };
         let started = Instant::now();
-        let mut running = self.start(&shell, line, folder, &supervision)?;
+        let mut running = self.start(&shell, line, dir, &supervision)?;
         let end = tokio::select! {
             status = running.child.wait() => End::Exited(status.ok().and_then(|status| status.code())),
             () = tokio::time::sleep(limit) => End::TimedOut,
@@ -155,20 +156,20 @@ impl Host {
         };
         running.end(end).await;
         let Running { stdout, stderr, .. } = running;
-        Ok(Ended { end, stdout, stderr, duration: started.elapsed() })
+        Ok(CommandResult { end, stdout, stderr, duration: started.elapsed() })
     }
 
     fn start(
         &self,
         shell: &Path,
         line: &str,
-        folder: &Path,
+        dir: &Path,
         supervision: &Supervision,
     ) -> Result<Running, ShellError> {
         let supervisor = self.supervisor.as_ref().ok_or(ShellError::NoSupervisor)?;
         let mut command = Command::new(supervisor);
-        command.args(supervision.arguments(shell)).args(["-c", line]).current_dir(folder);
-        command.env_clear().envs(&self.environment).env("PWD", folder);
+        command.args(supervision.arguments(shell)).args(["-c", line]).current_dir(dir);
+        command.env_clear().envs(&self.environment).env("PWD", dir);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |source| ShellError::NotStarted { program: supervisor.clone(), source };
         let mut child = command.spawn().map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use meerkat_process::{Confinement, Hiding, Reach};
+use meerkat_process::{NetworkAccess, SandboxSpec, SecretMasking};
 
 use crate::secrets::Secrets;
 
@@ -32,17 +32,17 @@ impl Sandbox {
         self,
         places: &Places,
         secrets: &Secrets,
-        hiding: Hiding,
-    ) -> Option<Confinement> {
+        hiding: SecretMasking,
+    ) -> Option<SandboxSpec> {
         let reach = match self {
             Self::Off => return None,
-            Self::Workspace => Reach::Nobody,
-            Self::Network => Reach::Internet,
+            Self::Workspace => NetworkAccess::Nobody,
+            Self::Network => NetworkAccess::Internet,
         };
-        Some(Confinement {
+        Some(SandboxSpec {
             readable: vec![PathBuf::from("/")],
             writable: vec![places.workspace.clone(), places.temporary.clone()],
-            hidden: secrets.places(&places.workspace),
+            hidden: secrets.existing_paths(&places.workspace),
             secret: (places.workspace.clone(), secrets.names().clone()),
             hiding,
             reach,

@@ -9,21 +9,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::jobs::{Jobs, State};
-use super::process::{End, Ended, Host, Terms};
+use super::process::{CommandLimits, CommandResult, CommandRunner, End};
 use super::{Sandbox, ShellOptions, process};
 use crate::Error;
 use crate::builtin::{Builtin, json};
 use crate::files::Root;
-use crate::shelf::Shelf;
+use crate::storage::ToolStorage;
 
 /// Maximum time limit of a command, in seconds.
 const MAX_TIMEOUT: u64 = 24 * 3600;
 
 #[derive(Clone)]
 pub(crate) struct Shell {
-    pub(crate) host: Arc<Host>,
+    pub(crate) host: Arc<CommandRunner>,
     pub(crate) root: Arc<Root>,
-    pub(crate) shelf: Arc<dyn Shelf>,
+    pub(crate) shelf: Arc<dyn ToolStorage>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) redactor: Redactor,
     pub(crate) options: ShellOptions,
@@ -73,26 +73,26 @@ impl Builtin for Shell {
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
-        let place = self.root.place(arguments.working_dir.as_deref().unwrap_or("."))?;
-        let folder = self.root.folder(&place)?;
+        let place = self.root.parse_path(arguments.working_dir.as_deref().unwrap_or("."))?;
+        let dir = self.root.dir(&place)?;
         let limit = arguments.timeout_secs.map_or(self.options.timeout, Duration::from_secs);
         let limit = limit.clamp(Duration::from_secs(1), Duration::from_secs(MAX_TIMEOUT));
         self.host.check(&arguments.command, &self.options)?;
         if arguments.background {
-            return self.begin(session, arguments.command, folder, limit);
+            return self.begin(session, arguments.command, dir, limit);
         }
         let never = std::future::pending();
-        let terms = Terms { options: &self.options, secrets: self.root.secrets(), limit };
-        let ended = self.host.run(&arguments.command, &folder, terms, never).await?;
+        let terms = CommandLimits { options: &self.options, secrets: self.root.secrets(), limit };
+        let ended = self.host.run(&arguments.command, &dir, terms, never).await?;
         json(&self.reply(ended).await)
     }
 }
 
 impl Shell {
-    async fn reply(&self, ended: process::Ended) -> Reply {
-        let Ended { end, stdout, stderr, duration } = ended;
-        let stdout = stdout.show(&*self.shelf, &self.redactor).await;
-        let stderr = stderr.show(&*self.shelf, &self.redactor).await;
+    async fn reply(&self, ended: process::CommandResult) -> Reply {
+        let CommandResult { end, stdout, stderr, duration } = ended;
+        let stdout = stdout.to_visible(&*self.shelf, &self.redactor).await;
+        let stderr = stderr.to_visible(&*self.shelf, &self.redactor).await;
         Reply {
             exit_code: if let End::Exited(code) = end { code } else { None },
             timed_out: end == End::TimedOut,
@@ -109,17 +109,17 @@ impl Shell {
         &self,
         session: SessionId,
         command: String,
-        folder: PathBuf,
+        dir: PathBuf,
         limit: Duration,
     ) -> Result<ToolOutput, Error> {
         let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
-        let about = (folder.display().to_string(), limit.as_secs());
+        let about = (dir.display().to_string(), limit.as_secs());
         let record = self.jobs.start(session, command, about, |record| async move {
             let cancelled = record.cancel.notified();
-            let terms = Terms { options: &options, secrets: root.secrets(), limit };
-            let ended = host.run(&record.command, &folder, terms, cancelled).await;
-            record.finish(State::of(ended, &*shelf, &redactor).await);
+            let terms = CommandLimits { options: &options, secrets: root.secrets(), limit };
+            let ended = host.run(&record.command, &dir, terms, cancelled).await;
+            record.finish(State::from_result(ended, &*shelf, &redactor).await);
         })?;
         json(&StartedJob {
             job_id: record.id.clone(),

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Priority, Status, Task, TaskBook};
+use super::{Priority, Status, Task, TaskStore};
 use crate::Error;
 use crate::builtin::{Builtin, json};
 
-pub(crate) struct TaskCreate(pub(crate) Arc<TaskBook>);
+pub(crate) struct TaskCreate(pub(crate) Arc<TaskStore>);
 
 /// The task to create.
 #[derive(Deserialize, JsonSchema)]

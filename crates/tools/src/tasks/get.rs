@@ -6,11 +6,11 @@ use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::TaskBook;
+use super::TaskStore;
 use crate::Error;
 use crate::builtin::{Builtin, json};
 
-pub(crate) struct TaskGet(pub(crate) Arc<TaskBook>);
+pub(crate) struct TaskGet(pub(crate) Arc<TaskStore>);
 
 /// The task to read.
 #[derive(Deserialize, JsonSchema)]

@@ -6,11 +6,11 @@ use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Status, Task, TaskBook};
+use super::{Status, Task, TaskStore};
 use crate::Error;
 use crate::builtin::{Builtin, json};
 
-pub(crate) struct TaskList(pub(crate) Arc<TaskBook>);
+pub(crate) struct TaskList(pub(crate) Arc<TaskStore>);
 
 /// The tasks to list.
 #[derive(Deserialize, JsonSchema)]

@@ -1,15 +1,15 @@
 //! The tasks that an agent records for itself: durable, and separate for each session.
 
-mod book;
 mod create;
 mod get;
 mod list;
+mod store;
 mod update;
 
-pub(crate) use book::TaskBook;
 pub(crate) use create::TaskCreate;
 pub(crate) use get::TaskGet;
 pub(crate) use list::TaskList;
+pub(crate) use store::TaskStore;
 pub(crate) use update::TaskUpdate;
 
 use meerkat_core::{SessionId, Timestamp};

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Priority, Status, Task, TaskBook};
+use super::{Priority, Status, Task, TaskStore};
 use crate::Error;
 use crate::builtin::{Builtin, json};
 
-pub(crate) struct TaskUpdate(pub(crate) Arc<TaskBook>);
+pub(crate) struct TaskUpdate(pub(crate) Arc<TaskStore>);
 
 /// The changes; omitted fields stay the same.
 #[derive(Deserialize, JsonSchema)]

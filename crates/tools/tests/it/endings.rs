@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{World, free, supervisor};
+use crate::support::{World, supervisor, unsandboxed};
 
 fn world() -> World {
-    World::with_shell(free())
+    World::with_shell(unsandboxed())
 }
 
 /// Returns a number of seconds that identifies a process.

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use meerkat_tools::{Sandbox, ShellOptions};
 use serde_json::Value;
 
-use crate::support::{World, can_confine, free};
+use crate::support::{World, is_sandbox_available, unsandboxed};
 
 /// Expectation for an attempt without a sandbox.
 #[derive(Clone, Copy)]
@@ -21,12 +21,12 @@ enum Outside {
 use Outside::{Harms, Works, WorksIf};
 
 fn world() -> Option<World> {
-    can_confine().then(|| World::with_shell(ShellOptions::default()))
+    is_sandbox_available().then(|| World::with_shell(ShellOptions::default()))
 }
 
 /// Makes an attempt outside the sandbox, in a separate world.
 async fn succeeds_outside(command: &str, outside: Outside, done: impl Fn(&World, &Value) -> bool) {
-    let world = World::with_shell(free());
+    let world = World::with_shell(unsandboxed());
     let tried = match outside {
         Works => true,
         WorksIf(condition) => world.shell(condition).await["exit_code"] == 0,
@@ -106,7 +106,7 @@ async fn sandbox_blocks_reading_secrets() {
     ];
     let Some(_) = world() else { return };
     for command in attempts {
-        for (sandbox, readable) in [(ShellOptions::default(), false), (free(), true)] {
+        for (sandbox, readable) in [(ShellOptions::default(), false), (unsandboxed(), true)] {
             let world = World::with_shell(sandbox);
             world.write(".env", "KEY=SECRET-ENV\n");
             world.write("web/.env.local", "KEY=SECRET-LOCAL\n");
@@ -149,7 +149,7 @@ async fn sandbox_blocks_network() {
 
 #[tokio::test]
 async fn network_works_where_it_is_allowed() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let world = World::with_shell(ShellOptions { sandbox: Sandbox::Network, ..ShellOptions::default() });

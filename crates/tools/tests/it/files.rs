@@ -36,12 +36,21 @@ async fn tools_reject_paths_out_of_the_workspace() {
     world.link("directory", world.path(""));
     world.link("up", "..");
     let outside = world.path("outside").display().to_string();
-    for path in
-        ["../outside", "sub/../../outside", &outside, "link", "directory/outside", "up/outside", "/etc/passwd"]
-    {
+    for path in [
+        "../outside",
+        "sub/../../outside",
+        &outside,
+        "link",
+        "directory/outside",
+        "up/outside",
+        "/etc/passwd",
+    ] {
         for (tool, args) in with_path(path) {
             let (kind, message) = world.failure(tool, args).await;
-            assert!(kind == "access_denied" || message.contains("is a symlink"), "{tool} {path}: {kind} {message}");
+            assert!(
+                kind == "access_denied" || message.contains("is a symlink"),
+                "{tool} {path}: {kind} {message}"
+            );
         }
     }
     assert_eq!(std::fs::read_to_string(world.path("outside")).unwrap(), "outside");
@@ -182,7 +191,8 @@ async fn file_and_blob_convert_both_ways() {
         saved,
         json!({ "blob_id": id, "media_type": "application/json", "path": "new/out.json", "bytes_written": 2 })
     );
-    let (_, message) = world.failure("blob_save_file", json!({ "blob_id": id, "path": "new/out.json" })).await;
+    let (_, message) =
+        world.failure("blob_save_file", json!({ "blob_id": id, "path": "new/out.json" })).await;
     assert_eq!(message, "`new/out.json` already exists");
     world.json("blob_save_file", json!({ "blob_id": id, "path": "new/out.json", "overwrite": true })).await;
     assert_eq!(world.read("new/out.json").as_deref(), Some("{}"));

@@ -3,10 +3,10 @@
 use meerkat_core::{FinishedJob, JobStatus};
 use serde_json::{Value, json};
 
-use crate::support::{World, free};
+use crate::support::{World, unsandboxed};
 
 fn world() -> World {
-    World::with_shell(free())
+    World::with_shell(unsandboxed())
 }
 
 async fn start_job(world: &World, command: &str) -> String {
@@ -18,7 +18,7 @@ async fn start_job(world: &World, command: &str) -> String {
 /// Waits until a job is reported as finished.
 async fn wait_for_job(world: &World) -> FinishedJob {
     loop {
-        if let Some(job) = world.source().finished().pop() {
+        if let Some(job) = world.source().take_finished_jobs().pop() {
             return job;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -33,7 +33,7 @@ async fn finished_job_is_reported_once() {
     let name = "echo out; echo err >&2; exit 3".to_owned();
     let detail = "exit code 3".to_owned();
     assert_eq!(job, FinishedJob { id: id.clone(), name, status: JobStatus::Completed, detail });
-    assert_eq!(world.source().finished(), []);
+    assert_eq!(world.source().take_finished_jobs(), []);
     let mut view = world.json("shell_job_status", json!({ "job_id": id })).await;
     view["status"]["duration_secs"] = Value::Null;
     assert_eq!(

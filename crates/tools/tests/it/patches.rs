@@ -13,8 +13,8 @@ fn contents(world: &World) -> Vec<(String, String)> {
     let root = world.path("work");
     let mut found = Vec::new();
     let mut open = vec![root.clone()];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(&root).unwrap().display().to_string();
             if path.is_dir() {

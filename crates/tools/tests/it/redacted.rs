@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{KNOWN_SECRET, World, free};
+use crate::support::{KNOWN_SECRET, World, unsandboxed};
 
 /// Number of secret bytes left after a cut.
 const LEFT: usize = 7;
@@ -22,7 +22,7 @@ fn command(after: usize) -> String {
 
 #[tokio::test]
 async fn secret_cut_by_truncation_is_masked() {
-    let world = World::with_shell(free());
+    let world = World::with_shell(unsandboxed());
     let reply = world.shell(&command(100_000 - LEFT)).await;
     let output = reply["stdout"].as_str().unwrap();
     assert!(!output.contains("fish") && !output.contains("4711"), "{}", &output[..200]);
@@ -32,7 +32,7 @@ async fn secret_cut_by_truncation_is_masked() {
 
 #[tokio::test]
 async fn secret_cut_by_the_capture_limit_is_masked() {
-    let world = World::with_shell(free());
+    let world = World::with_shell(unsandboxed());
     let reply = world.shell(&command(8 * 1024 * 1024 - LEFT)).await;
     let stored = blob(&world, &reply["stdout"]).await;
     assert!(stored.starts_with("***xxx"), "{}", &stored[..40]);
@@ -40,7 +40,7 @@ async fn secret_cut_by_the_capture_limit_is_masked() {
 
 #[tokio::test]
 async fn secret_in_the_output_of_a_job_is_masked() {
-    let world = World::with_shell(free());
+    let world = World::with_shell(unsandboxed());
     let started = world.json("shell", json!({ "command": command(100_000), "background": true })).await;
     let mut job = Value::Null;
     let ended = async {

@@ -1,16 +1,16 @@
 //! Files that stay usable next to secrets, and protection on kernels with fewer features.
 
-use meerkat_testkit::{Lacking, on_lesser_kernel};
-use meerkat_tools::{ShellOptions, Wanted};
+use meerkat_testkit::{MissingFeature, with_restricted_kernel};
+use meerkat_tools::{ShellOptions, ToolSelection};
 use serde_json::{Value, json};
 
-use crate::support::{World, can_confine, free};
+use crate::support::{World, is_sandbox_available, unsandboxed};
 
 /// Creates a workspace with secrets in it and next to it.
 fn world(secrets: &[&str]) -> World {
     let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
     let shell = Some(ShellOptions::default());
-    let world = World::with(Wanted { images: true, shell, secrets, ..Wanted::default() });
+    let world = World::with(ToolSelection { images: true, shell, secrets, ..ToolSelection::default() });
     world.write(".env", "KEY=SECRET\n");
     world.write(".env.example", "KEY=\n");
     world.write("web/.env.local", "KEY=SECRET\n");
@@ -30,14 +30,14 @@ async fn run_commands(world: &World, commands: &[&str]) -> Vec<(Value, Value)> {
 
 /// Runs work where no process can get a separate view of the file system.
 fn without_mounts<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
-    on_lesser_kernel(Lacking::Namespaces, || {
+    with_restricted_kernel(MissingFeature::Namespaces, || {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work())
     })
 }
 
 #[tokio::test]
 async fn workspace_and_temporary_files_are_writable() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let world = world(&[]);
@@ -48,7 +48,7 @@ async fn workspace_and_temporary_files_are_writable() {
 
 #[tokio::test]
 async fn files_next_to_a_secret_are_usable() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let listed = run_commands(
@@ -85,7 +85,7 @@ fn is_root() -> bool {
 
 #[test]
 fn secrets_are_unreadable_without_mounts() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let outputs = without_mounts(async || {
@@ -113,7 +113,7 @@ fn secrets_are_unreadable_without_mounts() {
 
 #[test]
 fn secret_parents_are_read_only_without_mounts() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let outputs = without_mounts(async || {
@@ -121,7 +121,7 @@ fn secret_parents_are_read_only_without_mounts() {
         let place = world.path("work/keys").display().to_string();
         world.write("keys/k", "SECRET");
         world.write("sub/x", "x");
-        let world = world.again(&[place.as_str()]);
+        let world = world.with_secrets(&[place.as_str()]);
         run_commands(&world, &["cat keys/k", "mv notes keys/", "echo x > new", "echo y > sub/x && cat sub/x"])
             .await
     });
@@ -168,7 +168,7 @@ async fn file_tools_reject_writing_secret_files() {
     let world = world(&[]);
     world.link("same", "web");
     let vault = world.path("work/vault").display().to_string();
-    let world = world.again(&[vault.as_str(), "deploy.json"]);
+    let world = world.with_secrets(&[vault.as_str(), "deploy.json"]);
     let blob = world.json("blob_load_file", json!({ "path": "notes" })).await["blob_id"].clone();
     let paths = [
         ".env",
@@ -232,17 +232,17 @@ async fn process_files_are_unreadable() {
 fn commands_are_rejected_without_kernel_support() {
     let reasons = [
         (
-            Lacking::Landlock,
+            MissingFeature::Landlock,
             "this kernel cannot sandbox programs (requires Landlock from Linux 6.2 or newer)",
         ),
-        (Lacking::Seccomp, "this kernel cannot filter system calls (it lacks seccomp)"),
+        (MissingFeature::Seccomp, "this kernel cannot filter system calls (it lacks seccomp)"),
     ];
     for (lacking, reason) in reasons {
-        let ((kind, message), free) = on_lesser_kernel(lacking, || {
+        let ((kind, message), free) = with_restricted_kernel(lacking, || {
             let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             tokio.block_on(async {
                 let refused = World::with_shell(ShellOptions::default());
-                let run = World::with_shell(free());
+                let run = World::with_shell(unsandboxed());
                 (refused.failure("shell", json!({ "command": "echo x" })).await, run.shell("echo x").await)
             })
         });
@@ -260,7 +260,7 @@ fn commands_are_rejected_without_kernel_support() {
 
 #[tokio::test]
 async fn command_in_home_cannot_plant_config() {
-    if !can_confine() {
+    if !is_sandbox_available() {
         return;
     }
     let plant = "mkdir -p ~/.rkat; echo x > ~/.rkat/config.toml; echo x > ~/.rkat/mcp.toml; echo done > note";
@@ -271,7 +271,7 @@ async fn command_in_home_cannot_plant_config() {
     let confined = World::at_home(ShellOptions::default());
     confined.shell(plant).await;
     assert_eq!(planted(&confined), [false, false, true]);
-    let control = World::at_home(free());
+    let control = World::at_home(unsandboxed());
     control.shell(plant).await;
     assert_eq!(planted(&control), [true, true, true]);
     let lesser = without_mounts(async || {

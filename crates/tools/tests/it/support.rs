@@ -9,7 +9,9 @@ use meerkat_core::{
     BlobId, BoxFuture, Clock, Content, Invocation, Redactor, RunId, SessionId, Timestamp, ToolCall,
     ToolOutput, ToolSource,
 };
-use meerkat_tools::{Sandbox, Shelf, ShelfError, ShellOptions, StoredBlob, Toolbox, ToolboxOptions, Wanted};
+use meerkat_tools::{
+    Sandbox, ShellOptions, StorageError, StoredBlob, ToolSelection, ToolStorage, Toolbox, ToolboxOptions,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -20,12 +22,12 @@ pub(crate) struct Memory {
     tasks: Mutex<Vec<(SessionId, String, Vec<u8>)>>,
 }
 
-impl Shelf for Memory {
-    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, ShelfError>> {
+impl ToolStorage for Memory {
+    fn blob(&self, id: BlobId) -> BoxFuture<'_, Result<Option<StoredBlob>, StorageError>> {
         Box::pin(async move { Ok(self.blobs.lock().unwrap().get(&id).cloned()) })
     }
 
-    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, ShelfError>> {
+    fn put_blob(&self, blob: StoredBlob) -> BoxFuture<'_, Result<BlobId, StorageError>> {
         Box::pin(async move {
             let mut blobs = self.blobs.lock().unwrap();
             let mut digest = [0; 32];
@@ -36,7 +38,7 @@ impl Shelf for Memory {
         })
     }
 
-    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, ShelfError>> {
+    fn tasks(&self, session: SessionId) -> BoxFuture<'_, Result<Vec<Vec<u8>>, StorageError>> {
         Box::pin(async move {
             let tasks = self.tasks.lock().unwrap();
             Ok(tasks
@@ -53,7 +55,7 @@ impl Shelf for Memory {
         id: String,
         task: Vec<u8>,
         limit: usize,
-    ) -> BoxFuture<'_, Result<bool, ShelfError>> {
+    ) -> BoxFuture<'_, Result<bool, StorageError>> {
         Box::pin(async move {
             let mut tasks = self.tasks.lock().unwrap();
             let has_room = tasks.iter().filter(|(owner, ..)| *owner == session).count() < limit;
@@ -69,7 +71,7 @@ impl Shelf for Memory {
         session: SessionId,
         id: String,
         task: Vec<u8>,
-    ) -> BoxFuture<'_, Result<(), ShelfError>> {
+    ) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
             let mut tasks = self.tasks.lock().unwrap();
             match tasks.iter_mut().find(|(owner, known, _)| *owner == session && *known == id) {
@@ -86,14 +88,14 @@ pub(crate) const KNOWN_SECRET: &str = "swordfish-4711";
 
 fn redactor() -> Redactor {
     let redactor = Redactor::default();
-    redactor.learn(KNOWN_SECRET);
+    redactor.add(KNOWN_SECRET);
     redactor
 }
 
 /// A clock that stands still.
-pub(crate) struct Still;
+pub(crate) struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         "2026-03-01T12:30:45Z".parse().unwrap()
     }
@@ -114,34 +116,34 @@ pub(crate) struct World {
 impl World {
     /// Creates tools without a shell.
     pub(crate) fn new() -> Self {
-        Self::with(Wanted { images: true, ..Wanted::default() })
+        Self::with(ToolSelection { images: true, ..ToolSelection::default() })
     }
 
     /// Creates tools with a shell.
     pub(crate) fn with_shell(options: ShellOptions) -> Self {
-        Self::with(Wanted { images: true, shell: Some(options), ..Wanted::default() })
+        Self::with(ToolSelection { images: true, shell: Some(options), ..ToolSelection::default() })
     }
 
     /// Creates tools with this selection.
-    pub(crate) fn with(wanted: Wanted) -> Self {
-        Self::in_folder("work", wanted)
+    pub(crate) fn with(wanted: ToolSelection) -> Self {
+        Self::in_dir("work", wanted)
     }
 
     /// Creates tools whose workspace is the home directory.
     pub(crate) fn at_home(options: ShellOptions) -> Self {
-        Self::in_folder("home", Wanted { shell: Some(options), ..Wanted::default() })
+        Self::in_dir("home", ToolSelection { shell: Some(options), ..ToolSelection::default() })
     }
 
     /// Creates tools whose workspace is the entire file system.
     pub(crate) fn everywhere() -> Self {
-        Self::in_folder("/", Wanted::default())
+        Self::in_dir("/", ToolSelection::default())
     }
 
-    fn in_folder(workspace: &str, wanted: Wanted) -> Self {
+    fn in_dir(workspace: &str, wanted: ToolSelection) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = |name: &str| scratch.path().join(name);
-        for folder in ["work", "home/.ssh", "home/other", "temp", "realms"] {
-            std::fs::create_dir_all(path(folder)).unwrap();
+        for dir in ["work", "home/.ssh", "home/other", "temp", "realms"] {
+            std::fs::create_dir_all(path(dir)).unwrap();
         }
         std::fs::write(path("home/.ssh/id_ed25519"), "SECRET-KEY").unwrap();
         std::fs::write(path("home/other/notes"), "notes").unwrap();
@@ -153,15 +155,15 @@ impl World {
         let options = ToolboxOptions {
             workspace: Some(path(workspace)),
             home: Some(path("home")),
-            temporary: Some(path("temp")),
-            private: vec![path("realms")],
+            temp_dir: Some(path("temp")),
+            hidden_dirs: vec![path("realms")],
             environment: environment
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .collect::<BTreeMap<_, _>>(),
             supervisor: Some(supervisor()),
             ..ToolboxOptions::default()
         };
-        let toolbox = Toolbox::new(&options, Arc::new(Memory::default()), Arc::new(Still), redactor());
+        let toolbox = Toolbox::new(&options, Arc::new(Memory::default()), Arc::new(FixedClock), redactor());
         let session = SessionId::from_uuid(Uuid::now_v7());
         let source = toolbox.source(session, wanted);
         Self { scratch, toolbox, session, source }
@@ -172,10 +174,14 @@ impl World {
     }
 
     /// Returns the same world with other secrets.
-    pub(crate) fn again(self, secrets: &[&str]) -> Self {
+    pub(crate) fn with_secrets(self, secrets: &[&str]) -> Self {
         let secrets = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-        let wanted =
-            Wanted { images: true, shell: Some(ShellOptions::default()), secrets, ..Wanted::default() };
+        let wanted = ToolSelection {
+            images: true,
+            shell: Some(ShellOptions::default()),
+            secrets,
+            ..ToolSelection::default()
+        };
         let source = self.toolbox.source(self.session, wanted);
         Self { source, ..self }
     }
@@ -258,14 +264,14 @@ pub(crate) fn supervisor() -> PathBuf {
 }
 
 /// Returns options for a shell without a sandbox.
-pub(crate) fn free() -> ShellOptions {
+pub(crate) fn unsandboxed() -> ShellOptions {
     ShellOptions { sandbox: Sandbox::Off, ..ShellOptions::default() }
 }
 
 /// Returns `true` if this machine can run the sandbox tests, and prints a warning if it cannot.
 #[expect(clippy::disallowed_methods, reason = "who runs the tests says so in the environment")]
-pub(crate) fn can_confine() -> bool {
-    match meerkat_process::check_confinement() {
+pub(crate) fn is_sandbox_available() -> bool {
+    match meerkat_process::check_sandbox() {
         Ok(()) => true,
         Err(error) => {
             assert!(

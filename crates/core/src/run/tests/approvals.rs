@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::world::{Bench, Durable, Waiting, answer, call, prompt, settings, text, tools};
-use crate::run::{Input, OpeningError, Outcome, Pending, RunInput, RunSettings, Spent, Stop};
+use crate::run::{BudgetUsage, Input, InputError, Outcome, Pending, RunInput, RunSettings, Stop};
 use crate::{
-    AgentEvent, Approval, AwaitedCall, BudgetLimits, Content, Decision, HookPoint, Message, Timestamp,
+    AgentEvent, Approval, ApprovalRequest, BudgetLimits, Content, Decision, HookPoint, Message, Timestamp,
     ToolCall, ToolOutput, ToolResult, ToolRoute,
 };
 
@@ -17,8 +17,8 @@ fn deadline() -> Timestamp {
     Timestamp::UNIX_EPOCH + settings().approval_timeout
 }
 
-fn awaited(id: &str) -> AwaitedCall {
-    AwaitedCall { call: erase(id), expires_at: deadline() }
+fn awaited(id: &str) -> ApprovalRequest {
+    ApprovalRequest { call: erase(id), expires_at: deadline() }
 }
 
 fn approvals(decisions: &[(&str, Decision)]) -> RunInput {
@@ -108,7 +108,7 @@ fn crash_does_not_rerun_approved_call() {
     let (bench, waiting) = decided(Decision::Approve);
     assert_eq!(waiting, Waiting::Tools(vec!["b".to_owned()]));
     let again = bench.durable.open(approvals(&[("b", Decision::Approve)]));
-    let unknown = OpeningError::UnknownApproval { id: "b".to_owned(), pending: Vec::new() };
+    let unknown = InputError::UnknownApproval { id: "b".to_owned(), pending: Vec::new() };
     assert_eq!(again.unwrap_err(), unknown);
     let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
     assert_eq!(bench.go(), Waiting::Model);
@@ -140,7 +140,7 @@ fn approval_of_an_earlier_request_is_rejected() {
     bench.go();
     bench.feed(answer(vec![call("b", "erase")]));
     let other = Some(deadline() + Duration::from_secs(1));
-    assert!(matches!(bench.durable.open(input(other)), Err(OpeningError::UnknownApproval { .. })));
+    assert!(matches!(bench.durable.open(input(other)), Err(InputError::UnknownApproval { .. })));
     assert!(bench.durable.open(input(Some(deadline()))).is_ok());
 }
 
@@ -151,7 +151,7 @@ fn crash_before_request_leaves_nothing_to_approve() {
     bench.go();
     assert_eq!(bench.feed(answer(vec![call("b", "erase")])), Waiting::Vetting(vec!["b".to_owned()]));
     let approved = bench.durable.open(approvals(&[("b", Decision::Approve)]));
-    assert!(matches!(approved, Err(OpeningError::UnknownApproval { .. })), "a hook may have denied it");
+    assert!(matches!(approved, Err(InputError::UnknownApproval { .. })), "a hook may have denied it");
     let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
     bench.go();
     assert!(results(&bench)[0].1.contains("it had no effect"));
@@ -187,7 +187,7 @@ fn invalid_approvals_are_rejected_with_reason() {
         "`approvals` has two decisions for `b`"
     );
     let prompted = RunInput { prompt: Content::text("and"), ..both() };
-    assert_eq!(error(prompted), OpeningError::PromptWithApproval.to_string());
+    assert_eq!(error(prompted), InputError::PromptWithApproval.to_string());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn resumed_run_keeps_its_used_budget() {
     bench.feed(answer(vec![call("a", "alpha"), call("b", "erase")]));
     bench.feed(done("a", "1"));
     let spent = bench.durable.progress.last_run.unwrap().spent;
-    let used = Spent { steps: 1, tool_calls: 1, tokens: 15, ..Spent::default() };
+    let used = BudgetUsage { steps: 1, tool_calls: 1, tokens: 15, ..BudgetUsage::default() };
     assert_eq!(spent, Some(used));
     let mut bench = Bench::new(limited(), bench.durable, approvals(&[("b", Decision::Approve)]));
     assert_eq!(bench.go(), Waiting::Tools(vec!["b".to_owned()]));
@@ -253,7 +253,7 @@ fn hooks_check_calls_before_approval_is_requested() {
     let waiting = bench.feed(answer(vec![call("b", "erase"), call("d", "erase")]));
     assert_eq!(waiting, Waiting::Vetting(vec!["b".to_owned(), "d".to_owned()]));
     let denied = vec![("d".to_owned(), ToolOutput::text("no"))];
-    assert_eq!(bench.feed(Input::Vetted(denied)), Waiting::End);
+    assert_eq!(bench.feed(Input::CallsChecked(denied)), Waiting::End);
     let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };
     assert_eq!(pending.approvals, [awaited("b")], "no approval is requested for denied calls");
     let mut bench = Bench::new(watched(), bench.durable, approvals(&[("b", Decision::Approve)]));

@@ -1,7 +1,7 @@
 //! The limit on model calls applies to steps, summaries, and structured output.
 
 use super::world::{Bench, Durable, Waiting, answer, compaction, model_error, prompt, settings, text};
-use crate::run::{Input, Outcome, Report, RunSettings};
+use crate::run::{Input, Outcome, RunReport, RunSettings};
 use crate::{ModelErrorKind, TerminalCause, Usage};
 
 fn invalid_output() -> Input {
@@ -39,7 +39,7 @@ fn summary_never_takes_the_last_call() {
     assert_eq!(bench.feed(answer(vec![text("done")])), Waiting::End);
     assert!(!bench.event_types().contains(&"compaction_started".to_owned()));
     let report = bench.report.expect("the run ended");
-    assert!(matches!(report, Report { steps: 1, outcome: Outcome::Completed(_), .. }), "{report:?}");
+    assert!(matches!(report, RunReport { steps: 1, outcome: Outcome::Completed(_), .. }), "{report:?}");
 
     let mut bench = compacting(1);
     bench.go();

@@ -165,7 +165,7 @@ fn structured_output_includes_schema_warnings() {
     assert_eq!(bench.events.last(), Some(&expected));
 }
 
-fn picture(id: &str) -> AssistantImage {
+fn image(id: &str) -> AssistantImage {
     let media_type = "image/png".to_owned();
     AssistantImage {
         image_id: id.to_owned(),
@@ -179,7 +179,7 @@ fn picture(id: &str) -> AssistantImage {
 }
 
 fn generated(call: &str) -> Input {
-    let output = ToolOutput { images: vec![picture(call)], ..ToolOutput::text("made") };
+    let output = ToolOutput { images: vec![image(call)], ..ToolOutput::text("made") };
     Input::ToolDone { id: call.to_owned(), output, duration_ms: 1 }
 }
 
@@ -197,7 +197,7 @@ fn tool_images_follow_the_results() {
     bench.feed(answer(vec![call("a", "alpha"), call("b", "beta")]));
     bench.feed(generated("b"));
     assert_eq!(bench.feed(generated("a")), Waiting::Model);
-    let images = ["a", "b"].map(|id| AssistantBlock::Image(picture(id)));
+    let images = ["a", "b"].map(|id| AssistantBlock::Image(image(id)));
     assert_eq!(bench.durable.messages.len(), 4);
     assert_eq!(appended(&bench.durable.messages[3]), images);
     let types = bench.event_types();
@@ -214,6 +214,6 @@ fn images_survive_a_crash_within_the_step() {
     bench.feed(generated("b"));
     let mut bench = Bench::new(settings(), bench.durable, prompt("go on"));
     assert_eq!(bench.go(), Waiting::Model);
-    assert_eq!(appended(&bench.durable.messages[3]), [AssistantBlock::Image(picture("b"))]);
+    assert_eq!(appended(&bench.durable.messages[3]), [AssistantBlock::Image(image("b"))]);
     assert_eq!(bench.event_types()[..2], ["run_started", "assistant_image_appended"]);
 }

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{Durable, answer, call, compaction, model_error, paused, prompt, settings, text, tools};
-use crate::run::{Ask, Effect, Input, Outcome, Run, RunInput, RunSettings, Stop, StoredCall};
+use crate::run::{Effect, Input, ModelTask, Outcome, Run, RunInput, RunSettings, Stop, StoredCall};
 use crate::{
-    Approval, AssistantBlock, AwaitedCall, BudgetLimits, Content, Decision, Denial, DenialKind, HookPoint,
-    HookPoints, HookReason, Message, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute, Usage,
+    Approval, ApprovalRequest, AssistantBlock, BudgetLimits, Content, Decision, Denial, DenialKind,
+    HookPoint, HookPoints, HookReason, Message, ModelErrorKind, Timestamp, ToolOutput, ToolResult, ToolRoute,
+    Usage,
 };
 
 /// Random decisions; once they run out, every operation succeeds.
@@ -55,7 +56,7 @@ impl Tape {
 /// Operations that were started and are not complete.
 #[derive(Default)]
 struct Flight {
-    ask: Option<Ask>,
+    ask: Option<ModelTask>,
     tools: Vec<String>,
     resting: bool,
     consulting: bool,
@@ -117,16 +118,16 @@ impl Session {
                     run.feed(now, Input::Committed(Ok(())));
                 }
                 Effect::Boundary(_) => run.feed(now, Input::Tools(tools())),
-                Effect::Ask(ask) => {
+                Effect::CallModel(ask) => {
                     match &ask {
-                        Ask::Step => {
+                        ModelTask::Step => {
                             Durable::check_asked(&run.transcript().context());
                             Durable::check_asked(&run.context(0));
                         }
-                        Ask::Extract(asides) => {
+                        ModelTask::Extract(asides) => {
                             Durable::check_asked(&[run.transcript().context(), asides.clone()].concat());
                         }
-                        Ask::Summarise { messages, .. } => Durable::check_asked(messages),
+                        ModelTask::Summarize { messages, .. } => Durable::check_asked(messages),
                     }
                     flight.ask = Some(ask);
                 }
@@ -144,13 +145,15 @@ impl Session {
                         flight.tools.push(call.id);
                     }
                 }
-                Effect::Consult(invocation) => {
+                Effect::RunHooks(invocation) => {
                     assert_eq!(opened, invocation.point != HookPoint::RunStarted, "{invocation:?}");
                     flight.consulting = true;
                 }
-                Effect::Vet(calls) => flight.vetting = Some(calls.into_iter().map(|call| call.id).collect()),
-                Effect::Rest(_) => flight.resting = true,
-                Effect::Abandon => flight = Flight::default(),
+                Effect::CheckCalls(calls) => {
+                    flight.vetting = Some(calls.into_iter().map(|call| call.id).collect())
+                }
+                Effect::Sleep(_) => flight.resting = true,
+                Effect::CancelAll => flight = Flight::default(),
                 Effect::Wait => {
                     let input = self.next_input(&mut flight);
                     run.feed(now, input);
@@ -182,23 +185,25 @@ impl Session {
             return done(flight.tools.remove(index));
         }
         if std::mem::take(&mut flight.resting) {
-            return Input::Rested;
+            return Input::SleepElapsed;
         }
         if std::mem::take(&mut flight.consulting) {
-            return Input::Consulted(if self.tape.pick(8) == 7 { Err(denial()) } else { Ok(()) });
+            return Input::HooksFinished(if self.tape.pick(8) == 7 { Err(denial()) } else { Ok(()) });
         }
         if let Some(calls) = flight.vetting.take() {
             let denied = calls.into_iter().filter(|_| self.tape.pick(3) == 2);
-            return Input::Vetted(denied.map(|id| (id, denial().output())).collect());
+            return Input::CallsChecked(denied.map(|id| (id, denial().output())).collect());
         }
         match flight.ask.take().expect("the machine waits for something") {
             _ if chance > 17 => Input::Failed(model_error(self.tape.error())),
-            Ask::Extract(_) => {
+            ModelTask::Extract(_) => {
                 let verdict = if self.tape.pick(2) == 0 { Ok(json!({})) } else { Err("no".to_owned()) };
                 Input::Extracted { text: "{}".to_owned(), usage: Usage::default(), verdict }
             }
-            Ask::Step | Ask::Summarise { .. } if self.tape.pick(6) == 5 => paused(self.tape.blocks()),
-            Ask::Step | Ask::Summarise { .. } => answer(self.tape.blocks()),
+            ModelTask::Step | ModelTask::Summarize { .. } if self.tape.pick(6) == 5 => {
+                paused(self.tape.blocks())
+            }
+            ModelTask::Step | ModelTask::Summarize { .. } => answer(self.tape.blocks()),
         }
     }
 
@@ -241,7 +246,7 @@ impl Session {
             content: Content::text("from outside"),
             is_error: false,
         };
-        let mut decide = |awaited: &AwaitedCall| {
+        let mut decide = |awaited: &ApprovalRequest| {
             let decision = if self.tape.pick(4) == 3 { Decision::Deny(None) } else { Decision::Approve };
             Approval { call: awaited.call.id.clone(), expires_at: Some(awaited.expires_at), decision }
         };
@@ -257,7 +262,7 @@ fn denial() -> Denial {
     Denial {
         hook_id: "guard".to_owned(),
         point: HookPoint::TurnBoundary,
-        kind: DenialKind::Refused,
+        kind: DenialKind::Denied,
         reason_code: HookReason::PolicyViolation,
         message: "no".to_owned(),
         payload: None,

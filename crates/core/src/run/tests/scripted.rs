@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::world::{Bench, Durable, Waiting, answer, call, compaction, model_error, prompt, settings, text};
-use crate::run::{Completion, Failure, Input, LastRun, OpeningError, Outcome, RunEnd, RunInput, Stop};
+use crate::run::{Completion, Failure, Input, InputError, LastRun, Outcome, RunEnd, RunInput, Stop};
 use crate::{
     AgentEvent, BudgetLimits, Content, ErrorClass, Message, ModelErrorKind, Price, TerminalCause, ToolOutput,
     ToolResult, Usage, Usd,
@@ -135,14 +135,11 @@ fn callback_results_are_merged_on_resume() {
 
     let durable = bench.durable;
     let error = |results| durable.open(RunInput { results, ..RunInput::default() }).unwrap_err();
-    assert_eq!(error(vec![]), OpeningError::Empty);
-    assert_eq!(error(vec![result("a", "1")]), OpeningError::MissingResults(vec!["c".to_owned()]));
+    assert_eq!(error(vec![]), InputError::Empty);
+    assert_eq!(error(vec![result("a", "1")]), InputError::MissingResults(vec!["c".to_owned()]));
     let pending = vec!["a".to_owned(), "c".to_owned()];
-    assert_eq!(error(vec![result("b", "again")]), OpeningError::UnknownCall { id: "b".to_owned(), pending });
-    assert_eq!(
-        error(vec![result("a", "1"), result("a", "2")]),
-        OpeningError::DuplicateResult("a".to_owned())
-    );
+    assert_eq!(error(vec![result("b", "again")]), InputError::UnknownCall { id: "b".to_owned(), pending });
+    assert_eq!(error(vec![result("a", "1"), result("a", "2")]), InputError::DuplicateResult("a".to_owned()));
 
     let input = RunInput { results: vec![result("c", "3"), result("a", "1")], ..RunInput::default() };
     let mut bench = Bench::new(settings(), durable, input);
@@ -201,7 +198,7 @@ fn retries_are_announced_and_end() {
     for _ in 0..3 {
         let paused = bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
         assert!(matches!(paused, Waiting::Pause(_)), "{paused:?}");
-        assert_eq!(bench.feed(Input::Rested), Waiting::Model);
+        assert_eq!(bench.feed(Input::SleepElapsed), Waiting::Model);
     }
     assert_eq!(bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded))), Waiting::End);
     let failure =
@@ -217,7 +214,7 @@ fn empty_response_is_retried_once() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     assert!(matches!(bench.feed(answer(vec![text("")])), Waiting::Pause(_)));
-    assert_eq!(bench.feed(Input::Rested), Waiting::Model);
+    assert_eq!(bench.feed(Input::SleepElapsed), Waiting::Model);
     assert_eq!(bench.feed(answer(vec![])), Waiting::End);
     assert!(matches!(bench.report.unwrap().outcome, Outcome::Failed(_)));
 }
@@ -228,7 +225,7 @@ fn reasoning_alone_is_retried() {
     bench.go();
     let reasoning = crate::AssistantBlock::Reasoning { text: "hm".to_owned(), meta: None };
     assert!(matches!(bench.feed(answer(vec![reasoning])), Waiting::Pause(_)));
-    bench.feed(Input::Rested);
+    bench.feed(Input::SleepElapsed);
     assert_eq!(bench.feed(answer(vec![text("here")])), Waiting::End);
     assert_eq!(bench.report.unwrap().outcome, completed("here"));
 }
@@ -280,7 +277,7 @@ fn exhausted_budget_does_not_hide_model_failure() {
     let mut bench = Bench::new(settings(), Durable::default(), prompt("go"));
     bench.go();
     bench.feed(Input::Failed(model_error(ModelErrorKind::Overloaded)));
-    bench.feed(Input::Rested);
+    bench.feed(Input::SleepElapsed);
     bench.feed(answer(vec![call("a", "alpha")]));
     assert_eq!(bench.feed(Input::stop(Stop::Deadline)), Waiting::End);
     let Outcome::Completed(done) = bench.report.unwrap().outcome else { panic!("completed") };
@@ -421,7 +418,7 @@ fn failed_commit_ends_the_run() {
     let mut run = crate::run::Run::new(settings(), durable.transcript(), durable.progress, opening, now);
     assert!(matches!(run.next(), crate::run::Effect::Commit(_)));
     run.feed(now, Input::Committed(Err("disk full".to_owned())));
-    assert!(matches!(run.next(), crate::run::Effect::Abandon));
+    assert!(matches!(run.next(), crate::run::Effect::CancelAll));
     assert!(matches!(run.next(), crate::run::Effect::End(_)), "a run that never started emits no events");
 }
 

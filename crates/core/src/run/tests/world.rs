@@ -7,13 +7,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::run::{
-    CallChange, Commit, Effect, Input, Opening, OpeningError, Progress, Report, Run, RunEnd, RunInput,
+    CallChange, Commit, Effect, Input, InputError, Opening, Progress, Run, RunEnd, RunInput, RunReport,
     RunSettings, Stop, StoredCall, ToolTable, open,
 };
 use crate::{
-    AgentEvent, Answer, AssistantBlock, BudgetLimits, CompactionPolicy, Content, Extent, HookPoint,
-    HookPoints, Message, ModelError, ModelErrorKind, Provider, RetryPolicy, RunId, SessionId, Settled,
-    StopReason, Timestamp, ToolRoute, Transcript, Usage,
+    AgentEvent, AssistantBlock, BudgetLimits, CompactionPolicy, CompletedCall, Content, HookPoint,
+    HookPoints, Message, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus, RetryPolicy,
+    RunId, SessionId, StopReason, Timestamp, ToolRoute, Transcript, Usage,
 };
 
 /// State that survives a crash.
@@ -37,7 +37,7 @@ impl Durable {
                     .map(|intent| StoredCall { intent: intent.clone(), result: None })
                     .collect();
             }
-            CallChange::Settle(results) => self.settle(results),
+            CallChange::Complete(results) => self.settle(results),
             CallChange::Update { calls, results } => {
                 for intent in calls {
                     let call = self.calls.iter_mut().find(|call| call.intent.id == intent.id);
@@ -57,7 +57,7 @@ impl Durable {
         }
     }
 
-    fn settle(&mut self, results: &[Settled]) {
+    fn settle(&mut self, results: &[CompletedCall]) {
         for result in results {
             let call = self.calls.iter_mut().find(|call| call.intent.id == result.result.tool_use_id);
             call.expect("a completed call was open").result = Some(result.clone());
@@ -71,7 +71,7 @@ impl Durable {
         Transcript::new(first, self.messages[first as usize..].to_vec(), summary)
     }
 
-    pub(super) fn open(&self, input: RunInput) -> Result<Opening, OpeningError> {
+    pub(super) fn open(&self, input: RunInput) -> Result<Opening, InputError> {
         open(&self.transcript(), &self.calls, input, Timestamp::UNIX_EPOCH)
     }
 
@@ -149,7 +149,7 @@ pub(super) fn settings() -> RunSettings {
         schema_warnings: Vec::new(),
         extraction_prompt: None,
         compaction: None,
-        lasting: |_| Vec::new(),
+        find_pinned: |_| Vec::new(),
         hooks: HookPoints::default(),
         approval_timeout: Duration::from_secs(600),
     }
@@ -191,13 +191,23 @@ pub(super) fn call(id: &str, name: &str) -> AssistantBlock {
 
 pub(super) fn answer(blocks: Vec<AssistantBlock>) -> Input {
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Whole, usage })
+    Input::ModelResponded(ModelResponse {
+        blocks,
+        stop_reason: StopReason::EndTurn,
+        extent: ResponseStatus::Complete,
+        usage,
+    })
 }
 
 /// A response that continues when it is sent back.
 pub(super) fn paused(blocks: Vec<AssistantBlock>) -> Input {
     let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-    Input::Answered(Answer { blocks, stop_reason: StopReason::EndTurn, extent: Extent::Paused, usage })
+    Input::ModelResponded(ModelResponse {
+        blocks,
+        stop_reason: StopReason::EndTurn,
+        extent: ResponseStatus::Paused,
+        usage,
+    })
 }
 
 /// An interrupt after the model has streamed this text.
@@ -214,7 +224,7 @@ pub(super) struct Bench {
     pub(super) durable: Durable,
     pub(super) run: Run,
     pub(super) events: Vec<AgentEvent>,
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<RunReport>,
 }
 
 /// The input that the machine is waiting for.
@@ -254,17 +264,17 @@ impl Bench {
                     self.run.feed(Timestamp::UNIX_EPOCH, Input::Committed(Ok(())));
                 }
                 Effect::Boundary(_) => self.run.feed(Timestamp::UNIX_EPOCH, Input::Tools(tools())),
-                Effect::Ask(crate::run::Ask::Extract(_)) => waiting = Waiting::Extraction,
-                Effect::Ask(_) => waiting = Waiting::Model,
+                Effect::CallModel(crate::run::ModelTask::Extract(_)) => waiting = Waiting::Extraction,
+                Effect::CallModel(_) => waiting = Waiting::Model,
                 Effect::Start(calls) => {
                     waiting = Waiting::Tools(calls.into_iter().map(|call| call.id).collect());
                 }
-                Effect::Consult(invocation) => waiting = Waiting::Hooks(invocation.point),
-                Effect::Vet(calls) => {
+                Effect::RunHooks(invocation) => waiting = Waiting::Hooks(invocation.point),
+                Effect::CheckCalls(calls) => {
                     waiting = Waiting::Vetting(calls.into_iter().map(|call| call.id).collect());
                 }
-                Effect::Rest(delay) => waiting = Waiting::Pause(delay),
-                Effect::Abandon => waiting = Waiting::Nothing,
+                Effect::Sleep(delay) => waiting = Waiting::Pause(delay),
+                Effect::CancelAll => waiting = Waiting::Nothing,
                 Effect::Wait => return waiting,
                 Effect::End(report) => {
                     self.report = Some(*report);

@@ -1,6 +1,6 @@
 //! Messages recorded from SDKs of all versions, one by one.
 
-use super::{Effect, Table, decode};
+use super::{Effect, TestCore, decode};
 use serde_json::{Value, json};
 
 /// Recorded from Rust 0.11.3, 0.11.5 and 0.26, Node 0.9, 0.11.6 and 0.22.1, Python 0.11.3 and 0.25, and a probe.
@@ -16,11 +16,11 @@ fn sdk_messages_decode_and_invalid_ones_are_ignored() {
     for line in FRAMES.lines() {
         let recorded: Value = serde_json::from_str(line).unwrap();
         let message = &recorded["message"];
-        let mut table = Table::new();
+        let mut table = TestCore::new();
         let worker = table.worker();
         let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
-        table.core.hear(worker, decode(&text));
-        let sent = table.sent();
+        table.core.handle_message(worker, decode(&text));
+        let sent = table.take_messages();
         let noted = table
             .others
             .iter()
@@ -42,9 +42,9 @@ fn sdk_messages_decode_and_invalid_ones_are_ignored() {
 
 #[test]
 fn first_messages_have_the_recorded_shape() {
-    let mut table = Table::new();
-    table.core.connect(super::Arrival::default());
-    let hello = table.sent().remove(0).1;
+    let mut table = TestCore::new();
+    table.core.connect(super::NewConnection::default());
+    let hello = table.take_messages().remove(0).1;
     assert_eq!(
         hello,
         json!({ "type": "workerregistered", "worker_id": super::id(2), "reattach_token": super::id(3),
@@ -54,7 +54,7 @@ fn first_messages_have_the_recorded_shape() {
 
 #[test]
 fn blank_and_broken_messages_change_nothing() {
-    let mut table = Table::new();
+    let mut table = TestCore::new();
     let worker = table.worker();
     let messages = [
         "",
@@ -72,8 +72,8 @@ fn blank_and_broken_messages_change_nothing() {
         "{\"type\":\"registertrigger\",\"id\":\"t\"}",
     ];
     for message in messages {
-        table.core.hear(worker, decode(message));
-        assert_eq!(table.sent(), [], "{message}");
+        table.core.handle_message(worker, decode(message));
+        assert_eq!(table.take_messages(), [], "{message}");
     }
-    assert_eq!(table.says(worker, json!({ "type": "ping" })), [(worker, json!({ "type": "pong" }))]);
+    assert_eq!(table.send(worker, json!({ "type": "ping" })), [(worker, json!({ "type": "pong" }))]);
 }

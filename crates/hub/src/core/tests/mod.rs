@@ -13,18 +13,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Arrival, Core, Effect, Grant, Peer};
+use super::{Core, Effect, Grant, NewConnection, Peer};
 use crate::limits::Limits;
 use crate::wire::decode;
 
 /// A core and its workers.
-struct Table {
+struct TestCore {
     core: Core,
     /// Effects of the core other than messages.
     others: Vec<Effect>,
 }
 
-impl Table {
+impl TestCore {
     fn new() -> Self {
         Self::with(Limits::default())
     }
@@ -44,23 +44,25 @@ impl Table {
     }
 
     fn worker_with(&mut self, grant: Option<Grant>) -> Peer {
-        let peer = self.core.connect(Arrival { grant: grant.map(std::sync::Arc::new), ..Arrival::default() });
+        let peer = self
+            .core
+            .connect(NewConnection { grant: grant.map(std::sync::Arc::new), ..NewConnection::default() });
         self.core.effects();
         peer
     }
 
     /// Sends a message from a worker; returns the resulting messages to workers.
-    fn says(&mut self, peer: Peer, message: Value) -> Vec<(Peer, Value)> {
-        self.core.hear(peer, decode(&message.to_string()));
-        self.sent()
+    fn send(&mut self, peer: Peer, message: Value) -> Vec<(Peer, Value)> {
+        self.core.handle_message(peer, decode(&message.to_string()));
+        self.take_messages()
     }
 
-    fn leaves(&mut self, peer: Peer) -> Vec<(Peer, Value)> {
+    fn disconnect(&mut self, peer: Peer) -> Vec<(Peer, Value)> {
         self.core.disconnect(peer);
-        self.sent()
+        self.take_messages()
     }
 
-    fn sent(&mut self) -> Vec<(Peer, Value)> {
+    fn take_messages(&mut self) -> Vec<(Peer, Value)> {
         let mut sent = Vec::new();
         for effect in self.core.effects() {
             match effect {
@@ -71,10 +73,10 @@ impl Table {
         sent
     }
 
-    fn passes(&mut self, time: Duration) -> Vec<(Peer, Value)> {
+    fn advance(&mut self, time: Duration) -> Vec<(Peer, Value)> {
         let now = self.core.now + time;
-        self.core.at(now).expire();
-        self.sent()
+        self.core.with_now(now).expire();
+        self.take_messages()
     }
 }
 

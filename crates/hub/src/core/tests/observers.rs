@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{Effect, Peer};
-use super::{Table, call, failure, function, id, result};
+use super::{TestCore, call, failure, function, id, result};
 
 const OBSERVER: &str = "o";
 
@@ -25,24 +25,24 @@ fn state_changed(state: &str, fires: u64) -> Value {
 }
 
 /// Creates a worker with `f`, one with `after` that observes, and one that calls.
-fn observed_table(source: Value, more: Value) -> (Table, [Peer; 3]) {
-    let mut table = Table::new();
+fn observed_table(source: Value, more: Value) -> (TestCore, [Peer; 3]) {
+    let mut table = TestCore::new();
     let workers = [table.worker(), table.worker(), table.worker()];
-    table.says(workers[0], function("f"));
-    table.says(workers[1], function("after"));
-    assert_eq!(table.says(workers[1], observe(source, more)), [(workers[1], observe_result("active"))]);
+    table.send(workers[0], function("f"));
+    table.send(workers[1], function("after"));
+    assert_eq!(table.send(workers[1], observe(source, more)), [(workers[1], observe_result("active"))]);
     (table, workers)
 }
 
 /// Calls `f` and answers the call; returns the resulting messages to the observing worker.
 fn complete_call(
-    table: &mut Table,
+    table: &mut TestCore,
     [host, observing, caller]: [Peer; 3],
     number: u128,
     answer: Value,
 ) -> Vec<Value> {
-    table.says(caller, call(number, "f", json!({ "n": number as u64 })));
-    let sent = table.says(host, answer);
+    table.send(caller, call(number, "f", json!({ "n": number as u64 })));
+    let sent = table.send(host, answer);
     sent.into_iter().filter(|(peer, _)| *peer == observing).map(|(_, message)| message).collect()
 }
 
@@ -91,22 +91,22 @@ fn observer_selects_calls_and_captured_data() {
 
 #[test]
 fn observer_needs_both_functions_and_its_worker() {
-    let mut table = Table::new();
+    let mut table = TestCore::new();
     let (host, observing) = (table.worker(), table.worker());
     let wish = observe(json!({ "function_id": "f" }), json!({}));
-    assert_eq!(table.says(observing, wish.clone()), [(observing, observe_result("pending"))]);
-    assert_eq!(table.says(observing, function("after")), []);
-    assert_eq!(table.says(host, function("f")), [(observing, state_changed("active", 0))]);
+    assert_eq!(table.send(observing, wish.clone()), [(observing, observe_result("pending"))]);
+    assert_eq!(table.send(observing, function("after")), []);
+    assert_eq!(table.send(host, function("f")), [(observing, state_changed("active", 0))]);
     let mut gone = state_changed("suspended", 0);
     gone["reason"] = json!({ "code": "OWNER_UNAVAILABLE", "message": "the function is gone" });
-    assert_eq!(table.leaves(host), [(observing, gone)]);
+    assert_eq!(table.disconnect(host), [(observing, gone)]);
     // Sent again, as after a reconnect.
-    assert_eq!(table.says(observing, wish), [(observing, observe_result("pending"))]);
+    assert_eq!(table.send(observing, wish), [(observing, observe_result("pending"))]);
     let mut over = state_changed("disposed", 0);
     over["reason"] = json!({ "code": "UNOBSERVED", "message": "the worker no longer observes" });
     let unobserve = json!({ "type": "unobserve", "id": OBSERVER });
-    assert_eq!(table.says(observing, unobserve.clone()), [(observing, over)]);
-    assert_eq!(table.says(observing, unobserve), []);
+    assert_eq!(table.send(observing, unobserve.clone()), [(observing, over)]);
+    assert_eq!(table.send(observing, unobserve), []);
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn invalid_observers_are_rejected() {
         (json!({ "function_id": "f", "args": { "cron": "* * *" } }), "INVALID_ARGS"),
         (json!({ "function_id": "f", "filters": { "x": { "$eq": 1 } } }), "INVALID_FILTER_PATH"),
     ] {
-        let mut table = Table::new();
+        let mut table = TestCore::new();
         let worker = table.worker();
-        let replies = table.says(worker, observe(source, json!({})));
+        let replies = table.send(worker, observe(source, json!({})));
         assert_eq!((&replies[0].1["state"], &replies[0].1["error"]["code"]), (&json!("error"), &json!(code)));
     }
     let (mut table, workers) = observed_table(json!({ "function_id": "f" }), json!({}));
-    let replies = table.says(workers[0], observe(json!({ "function_id": "g" }), json!({})));
+    let replies = table.send(workers[0], observe(json!({ "function_id": "g" }), json!({})));
     assert_eq!(replies[0].1["error"]["code"], "OBSERVER_ID_CONFLICT");
 }
 
@@ -133,8 +133,8 @@ fn observer_circles_and_expired_observers_end() {
         observed_table(json!({ "function_id": "f" }), json!({ "expires_in_ms": 1000, "max_in_flight": 1 }));
     let mut deep = call(100, "f", json!({}));
     deep["observe_depth"] = json!(16);
-    table.says(caller, deep);
-    let sent = table.says(host, result(100, "f", json!(1)));
+    table.send(caller, deep);
+    let sent = table.send(host, result(100, "f", json!(1)));
     assert_eq!(sent, [(caller, result(100, "f", json!(1)))]);
     assert!(table.others.contains(&Effect::Note("the hub: observers of `f` call each other".to_owned())));
     // The first activation has no answer yet, so there is no second one.
@@ -143,8 +143,8 @@ fn observer_circles_and_expired_observers_end() {
     assert_eq!(complete_call(&mut table, workers, 102, result(102, "f", json!(1))), Vec::<Value>::new());
     let answer = json!({ "type": "invocationresult", "invocation_id": first[0]["invocation_id"],
         "function_id": "after", "result": null });
-    assert_eq!(table.says(observing, answer), []);
+    assert_eq!(table.send(observing, answer), []);
     assert_eq!(complete_call(&mut table, workers, 103, result(103, "f", json!(1))).len(), 1);
-    let over = table.passes(Duration::from_secs(1));
+    let over = table.advance(Duration::from_secs(1));
     assert_eq!(over[0].1["reason"]["code"], "EXPIRED");
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
-use super::{Peer, Table, call, function, offer, trigger, untrigger};
+use super::{Peer, TestCore, call, function, offer, trigger, untrigger};
 
 /// An action of a worker; workers, functions, types, and triggers are few, so that they collide.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ fn name(kind: &str, number: u8) -> String {
     format!("{kind}{number}")
 }
 
-fn check(table: &Table, observed: &Observed) -> Result<(), proptest::test_runner::TestCaseError> {
+fn check(table: &TestCore, observed: &Observed) -> Result<(), proptest::test_runner::TestCaseError> {
     let core = &table.core;
     let living: BTreeSet<Peer> = core.workers.keys().copied().chain([Peer::HUB]).collect();
     for function in core.functions.values() {
@@ -84,7 +84,8 @@ fn check(table: &Table, observed: &Observed) -> Result<(), proptest::test_runner
     let mut wanted: BTreeMap<Peer, BTreeSet<&String>> = BTreeMap::new();
     for (id, trigger) in &core.triggers {
         let provider = core.types.get(&trigger.trigger_type).and_then(|found| found.providers.last());
-        if let Some(provider) = provider.filter(|_| !core.is_outdone(trigger.owner, &trigger.function_id)) {
+        if let Some(provider) = provider.filter(|_| !core.is_superseded(trigger.owner, &trigger.function_id))
+        {
             wanted.entry(*provider).or_default().insert(id);
         }
     }
@@ -98,7 +99,7 @@ fn check(table: &Table, observed: &Observed) -> Result<(), proptest::test_runner
 proptest! {
     #[test]
     fn providers_know_what_counts_and_calls_end_once(deeds in deeds()) {
-        let mut table = Table::new();
+        let mut table = TestCore::new();
         let mut observed = Observed::default();
         let mut workers = vec![table.worker(), table.worker()];
         let mut calls = 1000;
@@ -112,23 +113,23 @@ proptest! {
                 Deed::Leave(who) if !workers.is_empty() => {
                     let peer = workers.remove(who % workers.len());
                     observed.running.retain(|(callee, _)| *callee != peer);
-                    table.leaves(peer)
+                    table.disconnect(peer)
                 }
                 Deed::Answer(which) if !observed.running.is_empty() => {
                     let (callee, call_id) = observed.running.remove(which % observed.running.len());
-                    table.says(callee, json!({ "type": "invocationresult", "function_id": call_id["function_id"],
+                    table.send(callee, json!({ "type": "invocationresult", "function_id": call_id["function_id"],
                         "invocation_id": call_id["invocation_id"], "result": 1 }))
                 }
                 Deed::Leave(_) | Deed::Answer(_) => Vec::new(),
-                Deed::Register(who, f) => pick(who).map(|peer| table.says(peer, function(&name("f", f)))).unwrap_or_default(),
-                Deed::Unregister(who, f) => pick(who).map(|peer| table.says(peer, json!({ "type": "unregisterfunction", "id": name("f", f) }))).unwrap_or_default(),
-                Deed::Offer(who, t) => pick(who).map(|peer| table.says(peer, offer(&name("t", t)))).unwrap_or_default(),
-                Deed::Withdraw(who, t) => pick(who).map(|peer| table.says(peer, json!({ "type": "unregistertriggertype", "id": name("t", t) }))).unwrap_or_default(),
-                Deed::Subscribe(who, x, t, f) => pick(who).map(|peer| table.says(peer, trigger(&name("x", x), &name("t", t), &name("f", f)))).unwrap_or_default(),
-                Deed::Unsubscribe(who, x) => pick(who).map(|peer| table.says(peer, untrigger(&name("x", x), "t"))).unwrap_or_default(),
+                Deed::Register(who, f) => pick(who).map(|peer| table.send(peer, function(&name("f", f)))).unwrap_or_default(),
+                Deed::Unregister(who, f) => pick(who).map(|peer| table.send(peer, json!({ "type": "unregisterfunction", "id": name("f", f) }))).unwrap_or_default(),
+                Deed::Offer(who, t) => pick(who).map(|peer| table.send(peer, offer(&name("t", t)))).unwrap_or_default(),
+                Deed::Withdraw(who, t) => pick(who).map(|peer| table.send(peer, json!({ "type": "unregistertriggertype", "id": name("t", t) }))).unwrap_or_default(),
+                Deed::Subscribe(who, x, t, f) => pick(who).map(|peer| table.send(peer, trigger(&name("x", x), &name("t", t), &name("f", f)))).unwrap_or_default(),
+                Deed::Unsubscribe(who, x) => pick(who).map(|peer| table.send(peer, untrigger(&name("x", x), "t"))).unwrap_or_default(),
                 Deed::Call(who, f) => {
                     calls += 1;
-                    pick(who).map(|peer| table.says(peer, call(calls, &name("f", f), Value::Null))).unwrap_or_default()
+                    pick(who).map(|peer| table.send(peer, call(calls, &name("f", f), Value::Null))).unwrap_or_default()
                 }
             };
             observed.hear(sent);
@@ -136,7 +137,7 @@ proptest! {
         }
         // When all workers have disconnected, nothing is left, and no call was answered twice.
         for peer in workers {
-            let sent = table.leaves(peer);
+            let sent = table.disconnect(peer);
             observed.hear(sent);
         }
         prop_assert!(table.core.calls.is_empty() && table.core.triggers.is_empty());

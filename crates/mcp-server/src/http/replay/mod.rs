@@ -45,7 +45,7 @@ pub(super) struct Bounds {
     /// Time for which events are retained.
     pub(super) time: Duration,
     /// Time without a read after which writers no longer wait for a client.
-    pub(super) patience: Duration,
+    pub(super) stall_timeout: Duration,
 }
 
 impl Default for Bounds {
@@ -55,14 +55,14 @@ impl Default for Bounds {
             each: 4 * 1024 * 1024,
             total: 64 * 1024 * 1024,
             time: Duration::from_secs(300),
-            patience: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
         }
     }
 }
 
 /// Buffer of events for replay.
 #[derive(Clone)]
-pub(super) struct Replay(Arc<Mutex<State>>);
+pub(super) struct ReplayBuffer(Arc<Mutex<State>>);
 
 struct State {
     bounds: Bounds,
@@ -74,7 +74,7 @@ struct State {
     ended: VecDeque<StreamId>,
 }
 
-impl Replay {
+impl ReplayBuffer {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (logs, ended) = (HashMap::new(), VecDeque::new());
         Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, ended })))
@@ -82,7 +82,7 @@ impl Replay {
 
     /// Creates a stream that ends after `answers` responses.
     pub(super) fn open(&self, session: &SessionId, answers: usize) -> StreamId {
-        let mut state = self.kept();
+        let mut state = self.state();
         let stream = state.next;
         state.next += 1;
         state.logs.insert(stream, Log::new(Arc::clone(session), answers));
@@ -92,16 +92,16 @@ impl Replay {
     /// Adds an event without waiting for readers.
     pub(super) fn add(&self, stream: StreamId, event: ServerSseMessage) {
         let bytes = size(&event);
-        self.kept().push(stream, event, bytes);
+        self.state().push(stream, event, bytes);
     }
 
     /// Adds an event once the readers of the stream have read enough of the earlier ones, or are too slow to wait for.
-    pub(super) async fn tell(&self, stream: StreamId, event: ServerSseMessage) {
+    pub(super) async fn send(&self, stream: StreamId, event: ServerSseMessage) {
         let bytes = size(&event);
         loop {
             let (mut room, stall_timeout) = {
-                let mut state = self.kept();
-                let stall_timeout = state.bounds.patience;
+                let mut state = self.state();
+                let stall_timeout = state.bounds.stall_timeout;
                 let Some(log) = state.logs.get(&stream) else { return };
                 if log.has_room() {
                     state.push(stream, event, bytes);
@@ -110,7 +110,7 @@ impl Replay {
                 (log.room.subscribe(), stall_timeout)
             };
             if tokio::time::timeout(stall_timeout, room.changed()).await.is_err()
-                && let Some(log) = self.kept().logs.get_mut(&stream)
+                && let Some(log) = self.state().logs.get_mut(&stream)
             {
                 log.is_stalled = true;
             }
@@ -121,7 +121,7 @@ impl Replay {
     pub(super) fn answer(&self, stream: StreamId, answer: ServerJsonRpcMessage) {
         let event = ServerSseMessage::from_message(answer);
         let bytes = size(&event);
-        let mut state = self.kept();
+        let mut state = self.state();
         if let Some(log) = state.logs.get_mut(&stream) {
             log.unanswered = log.unanswered.saturating_sub(1);
             log.has_answers = true;
@@ -132,7 +132,7 @@ impl Replay {
 
     /// Expects one response less, and removes a stream that will have none.
     pub(super) fn withdraw(&self, stream: StreamId) {
-        let mut state = self.kept();
+        let mut state = self.state();
         let Some(log) = state.logs.get_mut(&stream) else { return };
         log.unanswered = log.unanswered.saturating_sub(1);
         if log.unanswered == 0 && !log.has_answers {
@@ -143,15 +143,15 @@ impl Replay {
     }
 
     /// Removes the streams of a session.
-    pub(super) fn forget(&self, session: &SessionId) {
-        let mut state = self.kept();
+    pub(super) fn remove_session(&self, session: &SessionId) {
+        let mut state = self.state();
         state.logs.retain(|_, log| log.session != *session);
         state.count();
     }
 
     /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
-        let mut state = self.kept();
+        let mut state = self.state();
         let State { bounds, logs, ended, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
@@ -164,32 +164,32 @@ impl Replay {
     /// Returns the stream and event number at which a client resumes after the event with this id.
     pub(super) fn find(&self, session: &SessionId, last: &str) -> Option<(StreamId, u64)> {
         let (stream, number) = parse(last)?;
-        let state = self.kept();
+        let state = self.state();
         let log = state.logs.get(&stream)?;
         (log.session == *session && number < log.next()).then_some((stream, number + 1))
     }
 
     /// Returns the number of the first retained event.
     pub(super) fn first(&self, stream: StreamId) -> u64 {
-        self.kept().logs.get(&stream).map_or(1, |log| log.first)
+        self.state().logs.get(&stream).map_or(1, |log| log.first)
     }
 
     /// Returns a reader of a stream from an event on: first its retained events, then new ones, until it ends.
-    pub(super) fn follow(&self, stream: StreamId, next: u64) -> Following {
-        if let Some(log) = self.kept().logs.get_mut(&stream) {
+    pub(super) fn follow(&self, stream: StreamId, next: u64) -> ReplayReader {
+        if let Some(log) = self.state().logs.get_mut(&stream) {
             log.followers += 1;
         }
-        Following { replay: self.clone(), stream, next }
+        ReplayReader { replay: self.clone(), stream, next }
     }
 
     /// Wakes all readers of the stream.
     pub(super) fn wake(&self, stream: StreamId) {
-        if let Some(log) = self.kept().logs.get_mut(&stream) {
+        if let Some(log) = self.state().logs.get_mut(&stream) {
             log.wake();
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -243,16 +243,16 @@ impl State {
 }
 
 /// Reader of a stream.
-pub(super) struct Following {
-    replay: Replay,
+pub(super) struct ReplayReader {
+    replay: ReplayBuffer,
     pub(super) stream: StreamId,
     next: u64,
 }
 
-impl Following {
+impl ReplayReader {
     /// Waits until the stream is removed, ignoring events.
-    pub(super) fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
-        match self.replay.kept().logs.get_mut(&self.stream) {
+    pub(super) fn poll_removed(&self, context: &Context<'_>) -> Poll<()> {
+        match self.replay.state().logs.get_mut(&self.stream) {
             None => Poll::Ready(()),
             Some(log) => {
                 log.wait(context.waker());
@@ -272,13 +272,13 @@ impl Following {
     }
 }
 
-impl Stream for Following {
+impl Stream for ReplayReader {
     type Item = ServerSseMessage;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
         let (stream, next) = (self.stream, self.next);
         let replay = self.replay.clone();
-        let mut state = replay.kept();
+        let mut state = replay.state();
         let Some(log) = state.logs.get_mut(&stream) else { return Poll::Ready(None) };
         if next < log.first {
             self.next = log.first;
@@ -296,9 +296,9 @@ impl Stream for Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for ReplayReader {
     fn drop(&mut self) {
-        if let Some(log) = self.replay.kept().logs.get_mut(&self.stream) {
+        if let Some(log) = self.replay.state().logs.get_mut(&self.stream) {
             log.followers = log.followers.saturating_sub(1);
             log.room.send_replace(());
         }

@@ -10,7 +10,7 @@ use rmcp::model::{RequestId, ServerJsonRpcMessage, ServerResult};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use serde_json::Value;
 
-use super::{Bounds, Following, OVERHEAD, Replay};
+use super::{Bounds, OVERHEAD, ReplayBuffer, ReplayReader};
 
 fn session(name: &str) -> SessionId {
     Arc::from(name)
@@ -30,7 +30,7 @@ fn cost() -> usize {
 }
 
 /// Reads everything available now: ids of events, `lost N` for gaps, `…` for an open stream, `end` for an ended one.
-fn read(following: &mut Following) -> Vec<String> {
+fn read(following: &mut ReplayReader) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
         match Pin::new(&mut *following).poll_next(&mut Context::from_waker(Waker::noop())) {
@@ -46,14 +46,14 @@ fn read(following: &mut Following) -> Vec<String> {
     }
 }
 
-fn bytes_and_logs(replay: &Replay) -> (usize, Vec<u64>) {
-    let state = replay.kept();
+fn bytes_and_logs(replay: &ReplayBuffer) -> (usize, Vec<u64>) {
+    let state = replay.state();
     (state.bytes, state.logs.keys().copied().collect())
 }
 
 #[test]
 fn stream_can_be_replayed_from_any_event() {
-    let replay = Replay::new(Bounds::default());
+    let replay = ReplayBuffer::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
     let mut live = replay.follow(stream, 1);
@@ -69,7 +69,7 @@ fn stream_can_be_replayed_from_any_event() {
 
 #[test]
 fn unknown_event_is_not_found() {
-    let replay = Replay::new(Bounds::default());
+    let replay = ReplayBuffer::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
     replay.add(stream, event());
@@ -82,7 +82,7 @@ fn unknown_event_is_not_found() {
 
 #[test]
 fn dropped_events_are_reported() {
-    let replay = Replay::new(Bounds { events: 3, ..Bounds::default() });
+    let replay = ReplayBuffer::new(Bounds { events: 3, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
     (0..10).for_each(|_| replay.add(stream, event()));
     assert_eq!(read(&mut replay.follow(stream, 2)), ["1~7 lost 6", "1~8", "1~9", "1~10", "…"]);
@@ -92,7 +92,7 @@ fn dropped_events_are_reported() {
 #[test]
 fn total_size_is_bounded() {
     let total = 10 * cost();
-    let replay = Replay::new(Bounds { total, ..Bounds::default() });
+    let replay = ReplayBuffer::new(Bounds { total, ..Bounds::default() });
     let a = session("a");
     let ended: Vec<_> = (0..30).map(|_| replay.open(&a, 1)).collect();
     ended.iter().for_each(|stream| replay.answer(*stream, answer(7)));
@@ -103,13 +103,13 @@ fn total_size_is_bounded() {
     (0..25).for_each(|_| replay.add(running, event()));
     assert!(!ended.iter().any(is_retained), "ended streams are removed first");
     assert_eq!(read(&mut replay.follow(running, 1)).first().map(String::as_str), Some("31~15 lost 15"));
-    assert_eq!(replay.kept().bytes, total);
+    assert_eq!(replay.state().bytes, total);
     assert!(cost() > OVERHEAD);
 }
 
 #[test]
 fn response_being_read_is_not_dropped() {
-    let replay = Replay::new(Bounds { total: cost(), ..Bounds::default() });
+    let replay = ReplayBuffer::new(Bounds { total: cost(), ..Bounds::default() });
     let a = session("a");
     let mut clients: Vec<_> = (0..5).map(|_| replay.follow(replay.open(&a, 1), 1)).collect();
     (1..=5).for_each(|stream| replay.answer(stream, answer(7)));
@@ -119,12 +119,12 @@ fn response_being_read_is_not_dropped() {
     drop(clients);
     let next = replay.open(&a, 1);
     replay.answer(next, answer(7));
-    assert_eq!(replay.kept().logs.len(), 1);
+    assert_eq!(replay.state().logs.len(), 1);
 }
 
 #[test]
 fn sweep_removes_expired_events_and_streams() {
-    let replay = Replay::new(Bounds { time: Duration::ZERO, ..Bounds::default() });
+    let replay = ReplayBuffer::new(Bounds { time: Duration::ZERO, ..Bounds::default() });
     let a = session("a");
     let (ended, running) = (replay.open(&a, 1), replay.open(&a, 1));
     replay.answer(ended, answer(1));
@@ -132,20 +132,20 @@ fn sweep_removes_expired_events_and_streams() {
     let now = Instant::now();
     while now.elapsed().is_zero() {}
     replay.sweep();
-    let state = replay.kept();
+    let state = replay.state();
     assert_eq!(state.logs.keys().collect::<Vec<_>>(), [&running]);
     assert_eq!((state.bytes, state.ended.len(), state.logs[&running].first), (0, 0, 2));
 }
 
 #[test]
 fn stream_is_removed_with_its_session() {
-    let replay = Replay::new(Bounds::default());
+    let replay = ReplayBuffer::new(Bounds::default());
     let (a, b) = (session("a"), session("b"));
     let (removed, other) = (replay.open(&a, 1), replay.open(&b, 1));
     let mut live = replay.follow(removed, 1);
     replay.add(removed, event());
     replay.add(other, event());
-    replay.forget(&a);
+    replay.remove_session(&a);
     assert_eq!(read(&mut live), ["end"]);
     replay.add(removed, event());
     replay.answer(removed, answer(1));
@@ -156,7 +156,7 @@ fn stream_is_removed_with_its_session() {
 
 #[test]
 fn stream_is_removed_with_its_cancelled_request() {
-    let replay = Replay::new(Bounds::default());
+    let replay = ReplayBuffer::new(Bounds::default());
     let a = session("a");
     let stream = replay.open(&a, 1);
     let mut live = replay.follow(stream, 1);
@@ -172,14 +172,14 @@ fn stream_is_removed_with_its_cancelled_request() {
 
 #[tokio::test]
 async fn writer_waits_for_slow_reader() {
-    let replay = Replay::new(Bounds { events: 100, ..Bounds::default() });
+    let replay = ReplayBuffer::new(Bounds { events: 100, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
     let mut live = replay.follow(stream, 1);
     let writer = tokio::spawn({
         let replay = replay.clone();
         async move {
             for _ in 0..300 {
-                replay.tell(stream, event()).await;
+                replay.send(stream, event()).await;
             }
         }
     });
@@ -194,11 +194,12 @@ async fn writer_waits_for_slow_reader() {
 
 #[tokio::test]
 async fn writer_does_not_wait_for_stalled_reader() {
-    let replay = Replay::new(Bounds { events: 100, patience: Duration::ZERO, ..Bounds::default() });
+    let replay =
+        ReplayBuffer::new(Bounds { events: 100, stall_timeout: Duration::ZERO, ..Bounds::default() });
     let stream = replay.open(&session("a"), 1);
     let mut stalled = replay.follow(stream, 1);
     for _ in 0..300 {
-        replay.tell(stream, event()).await;
+        replay.send(stream, event()).await;
     }
     assert_eq!(read(&mut stalled).first().map(String::as_str), Some("1~200 lost 200"));
 }

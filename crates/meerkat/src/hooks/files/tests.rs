@@ -23,7 +23,7 @@ impl World {
 
     fn files_for(&self, project: &str) -> HookFiles {
         let (project, home) = (self.0.path().join(project), self.0.path().join("home"));
-        HookFiles::of(Some(&project), Some(&home)).below(Some(&home))
+        HookFiles::for_dirs(Some(&project), Some(&home)).below(Some(&home))
     }
 
     /// Loads the files and returns the ids and notices, or the error.
@@ -71,7 +71,7 @@ fn user_hooks_come_before_trusted_project_hooks() {
 fn user_file_is_not_a_project_file() {
     let world = World::new(&[("home/.rkat/config.toml", hook("user"))]);
     let home = world.0.path().join("home");
-    let files = HookFiles::of(Some(&home), Some(&home));
+    let files = HookFiles::for_dirs(Some(&home), Some(&home));
     assert_eq!((world.report(), files.project_file()), ("hook user".to_owned(), None));
 }
 
@@ -156,7 +156,7 @@ fn home_is_not_a_project_if_user_dir_differs() {
     ]);
     let path = |name: &str| world.0.path().join(name);
     let files = |project: &str| {
-        HookFiles::of(Some(&path(project)), Some(&path("home/work/ci"))).below(Some(&path("home")))
+        HookFiles::for_dirs(Some(&path(project)), Some(&path("home/work/ci"))).below(Some(&path("home")))
     };
     files("home/work").trust_project().unwrap();
     assert_eq!(world.report_of(&files("home/work/sub")), "hook user\nhook outer");

@@ -64,7 +64,7 @@ fn parallel_results_and_next_prompt_share_a_message() {
             call("toolu_3", "weather", json!({})),
         ]),
         results(vec![
-            failed("toolu_2", vec![words("boom"), picture("image/png")]),
+            failed("toolu_2", vec![words("boom"), image_block("image/png")]),
             result("toolu_1", vec![words("18C"), words(" ")]),
             result("toolu_3", vec![]),
         ]),
@@ -104,14 +104,14 @@ fn images_are_sent_only_if_model_supports_them() {
         source: MediaSource::Inline { data: "AAAA".to_owned() },
     };
     let history = request(vec![
-        content(vec![words("what?"), picture("image/png"), picture("image/tiff"), clip]),
+        content(vec![words("what?"), image_block("image/png"), image_block("image/tiff"), clip]),
         assistant(vec![call("a", "t", json!({}))]),
-        results(vec![result("a", vec![picture("image/png")])]),
+        results(vec![result("a", vec![image_block("image/png")])]),
     ]);
     let sent = json_of(&history);
     let described = text("[image: image/png]");
     let others = [text("[image: image/tiff]"), text("[video: video/mp4]")];
-    let user = |picture: &Value| json!([text("what?"), picture, others[0], others[1]]);
+    let user = |shown: &Value| json!([text("what?"), shown, others[0], others[1]]);
     assert_eq!(sent["messages"][0]["content"], user(&image()));
     assert_eq!(sent["messages"][2]["content"][0]["content"], json!([image()]));
     let mut blind = info();

@@ -1,6 +1,6 @@
 //! Valid streams, decoded at once and split anywhere.
 
-use meerkat_core::{Extent, ModelErrorKind, Usage};
+use meerkat_core::{ModelErrorKind, ResponseStatus, Usage};
 
 use super::*;
 
@@ -49,7 +49,7 @@ pub(super) fn everything() -> Vec<Value> {
     framed(blocks, "tool_use")
 }
 
-fn expected() -> Answer {
+fn expected() -> ModelResponse {
     let own = |mut meta: Value| {
         meta["provider"] = json!("anthropic");
         Some(meta)
@@ -83,7 +83,7 @@ fn expected() -> Answer {
         cache_creation_tokens: Some(7),
         cache_read_tokens: Some(9),
     };
-    Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }
+    ModelResponse { blocks, stop_reason: StopReason::ToolUse, extent: ResponseStatus::Complete, usage }
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn response_can_be_sent_back_unchanged() {
     assert_eq!(sent[1]["content"][2]["input"], json!({ "query": "weather" }));
 }
 
-fn one(blocks: Vec<Value>, stop_reason: &str) -> Result<Answer, ModelError> {
+fn one(blocks: Vec<Value>, stop_reason: &str) -> Result<ModelResponse, ModelError> {
     read(&[sse(&framed(blocks, stop_reason)).as_bytes()]).0
 }
 
@@ -139,7 +139,7 @@ fn call_block(json: &str) -> Vec<Value> {
 
 #[test]
 fn only_pause_turn_marks_response_paused() {
-    for (reason, extent) in [("pause_turn", Extent::Paused), ("end_turn", Extent::Whole)] {
+    for (reason, extent) in [("pause_turn", ResponseStatus::Paused), ("end_turn", ResponseStatus::Complete)] {
         assert_eq!(one(text_block("so"), reason).map(|answer| answer.extent), Ok(extent), "{reason}");
     }
 }

@@ -2,10 +2,10 @@ use meerkat_core::ModelErrorKind;
 use proptest::prelude::{any, prop_assert, proptest};
 use serde_json::{Value, json};
 
-use super::{delta, failure, replay, sse, stop, whole};
+use super::{complete_stream, delta, failure, replay, sse, stop};
 
 fn good() -> String {
-    whole(
+    complete_stream(
         &[
             delta(json!({ "role": "assistant", "reasoning_content": "hm" })),
             delta(json!({ "content": "<think>é</think>a <tool_call>" })),
@@ -74,7 +74,7 @@ fn format_violations_are_named() {
         ),
     ];
     for (chunk, what) in cases {
-        let (kind, message) = failure(&whole(std::slice::from_ref(&chunk), "stop"));
+        let (kind, message) = failure(&complete_stream(std::slice::from_ref(&chunk), "stop"));
         assert_eq!(
             (kind, message),
             (ModelErrorKind::Malformed, format!("invalid response: {what}")),
@@ -121,19 +121,22 @@ fn stream_errors_are_classified() {
         (json!({ "error": {} }), ModelErrorKind::Server, "unspecified error"),
     ];
     for (chunk, kind, message) in cases {
-        assert_eq!(failure(&whole(&[text_chunk.clone(), chunk], "stop")), (kind, message.to_owned()));
+        assert_eq!(
+            failure(&complete_stream(&[text_chunk.clone(), chunk], "stop")),
+            (kind, message.to_owned())
+        );
     }
     assert_eq!(
         failure("event: error\ndata: {\"message\":\"no room\"}\n\n"),
         (ModelErrorKind::Server, "no room".to_owned())
     );
-    assert_eq!(failure(&whole(&[text_chunk], "error")).0, ModelErrorKind::Server);
+    assert_eq!(failure(&complete_stream(&[text_chunk], "error")).0, ModelErrorKind::Server);
 }
 
 #[test]
 fn long_line_is_parsed() {
     let long = "x".repeat(7 << 20);
-    let stream = whole(&[delta(json!({ "content": long }))], "stop");
+    let stream = complete_stream(&[delta(json!({ "content": long }))], "stop");
     let (_, text, _) = replay(&[stream.as_bytes()]).unwrap();
     assert_eq!(text.len(), long.len());
     let cut = &stream.as_bytes()[..6 << 20];
@@ -152,7 +155,7 @@ proptest! {
             delta(json!({ "content": content })),
             delta(json!({ "content": args, "tool_calls": [{ "id": reason, "function": { "name": "f", "arguments": args } }] })),
         ];
-        prop_assert!(replay(&[whole(&chunks, &reason).as_bytes()]).is_ok());
+        prop_assert!(replay(&[complete_stream(&chunks, &reason).as_bytes()]).is_ok());
     }
 
     #[test]

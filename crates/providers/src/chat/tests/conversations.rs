@@ -20,7 +20,7 @@ fn words(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
-fn picture() -> Value {
+fn image_url_part() -> Value {
     json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,aGk=" } })
 }
 
@@ -30,11 +30,11 @@ fn tool_call(id: &str, arguments: &str) -> Value {
 
 #[test]
 fn results_follow_parallel_calls_in_order() {
-    let failed = ToolResult { is_error: true, ..ToolOutput::text("no such city").answering("b") };
+    let failed = ToolResult { is_error: true, ..ToolOutput::text("no such city").into_result("b") };
     let history = vec![
         user("go"),
         assistant(vec![text("on it"), call("a", "f", json!({ "x": 1 })), call("b", "f", json!({}))]),
-        results(vec![failed, ToolOutput::text("18C").answering("a")]),
+        results(vec![failed, ToolOutput::text("18C").into_result("a")]),
     ];
     assert_eq!(
         messages(&info(), history),
@@ -57,8 +57,8 @@ fn results_are_never_empty_and_failures_are_marked() {
             call("c", "f", json!({})),
         ]),
         results(vec![
-            ToolOutput::text(" ").answering("a"),
-            ToolOutput::failure(ToolFailure::Timeout, "slow").answering("b"),
+            ToolOutput::text(" ").into_result("a"),
+            ToolOutput::failure(ToolFailure::Timeout, "slow").into_result("b"),
         ]),
     ];
     let sent = messages(&info(), history);
@@ -103,7 +103,7 @@ fn images_are_sent_to_models_with_vision() {
         messages(&seeing(), history()),
         json!([{ "role": "user", "content": [
             { "type": "text", "text": "what?" },
-            picture(),
+            image_url_part(),
             { "type": "video_url", "video_url": { "url": "data:video/mp4;base64,aGk=" } },
         ] }])
     );
@@ -133,7 +133,7 @@ fn tool_images_follow_their_results() {
         vec![
             user("go"),
             assistant(vec![call("a", "f", json!({})), call("b", "f", json!({}))]),
-            results(vec![shot.clone(), ToolOutput::text("ok").answering("b")]),
+            results(vec![shot.clone(), ToolOutput::text("ok").into_result("b")]),
             user("and?"),
         ]
     };
@@ -145,7 +145,7 @@ fn tool_images_follow_their_results() {
         sent[4],
         json!({ "role": "user", "content": [
             { "type": "text", "text": "[images of tool call a]" },
-            picture(),
+            image_url_part(),
             { "type": "text", "text": "and?" },
         ] })
     );
@@ -162,7 +162,7 @@ fn current_reasoning_is_sent_back_in_its_field() {
             assistant(vec![reasoning("past", field), text("yes")]),
             user("go"),
             assistant(vec![reasoning("hm", field), call("a", "f", json!({}))]),
-            results(vec![ToolOutput::text("ok").answering("a")]),
+            results(vec![ToolOutput::text("ok").into_result("a")]),
         ]
     };
     let calls = json!([tool_call("a", "{}")]);
@@ -236,9 +236,9 @@ fn long_history_alternates() {
         user("one"),
         assistant(vec![text("a"), generated]),
         assistant(vec![text("b"), call("x", "f", json!({}))]),
-        results(vec![ToolOutput::text("1").answering("x")]),
+        results(vec![ToolOutput::text("1").into_result("x")]),
         assistant(vec![call("x", "f", json!({}))]),
-        results(vec![ToolOutput::text("2").answering("x")]),
+        results(vec![ToolOutput::text("2").into_result("x")]),
         assistant(vec![text(" ")]),
         notice,
         user("two"),

@@ -3,7 +3,7 @@
 use meerkat_core::{StopReason, Usage};
 use serde_json::{Value, json};
 
-use super::{blocks, call, delta, read, reasoning, replay, sse, stop, text, whole};
+use super::{blocks, call, complete_stream, delta, read, reasoning, replay, sse, stop, text};
 
 fn calls(calls: Value) -> Value {
     let mut piece = json!({ "content": null });
@@ -13,7 +13,7 @@ fn calls(calls: Value) -> Value {
 
 #[test]
 fn complete_calls_without_index_or_id_are_read() {
-    let stream = whole(
+    let stream = complete_stream(
         &[
             calls(json!([{ "function": { "name": "f", "arguments": { "x": 1 } } }])),
             calls(json!([{ "type": "function", "function": { "name": "f", "arguments": "{\"x\":2}" } }])),
@@ -30,7 +30,7 @@ fn complete_calls_without_index_or_id_are_read() {
 
 #[test]
 fn pieces_without_index_extend_the_last_call() {
-    let stream = whole(
+    let stream = complete_stream(
         &[
             calls(json!([{ "id": "a", "function": { "name": "f", "arguments": "{" } }])),
             calls(json!([{ "function": { "arguments": "\"x\"" } }])),
@@ -43,7 +43,7 @@ fn pieces_without_index_extend_the_last_call() {
 
 #[test]
 fn calls_with_same_index_are_separated_by_id() {
-    let stream = whole(
+    let stream = complete_stream(
         &[
             calls(json!([{ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{\"x\":1}" } }])),
             calls(json!([{ "index": 0, "id": "b", "function": { "name": "f", "arguments": "{\"x\":" } }])),
@@ -57,7 +57,7 @@ fn calls_with_same_index_are_separated_by_id() {
 #[test]
 fn every_call_gets_a_unique_id() {
     let one = |index: u64, id: Value| json!({ "index": index, "id": id, "function": { "name": "f" } });
-    let stream = whole(
+    let stream = complete_stream(
         &[calls(json!([
             one(0, json!("")),
             one(1, json!("call_0")),
@@ -110,17 +110,17 @@ fn reasoning_tags_are_split_at_any_boundary() {
     for cut in (0..=content.len()).filter(|cut| content.is_char_boundary(*cut)) {
         let (head, tail) = content.split_at(cut);
         let chunks = [delta(json!({ "content": head })), delta(json!({ "content": tail }))];
-        let (answer, shown_text, thought) = replay(&[whole(&chunks, "stop").as_bytes()]).unwrap();
+        let (answer, shown_text, thought) = replay(&[complete_stream(&chunks, "stop").as_bytes()]).unwrap();
         assert_eq!(answer.blocks, expected, "cut at {cut}");
         assert_eq!((shown_text.as_str(), thought.as_str()), ("Yes, <think> is a tag.", "a < b </thin "));
     }
     let single: Vec<_> = content.chars().map(|c| delta(json!({ "content": c.to_string() }))).collect();
-    assert_eq!(replay(&[whole(&single, "stop").as_bytes()]).unwrap().0.blocks, expected);
+    assert_eq!(replay(&[complete_stream(&single, "stop").as_bytes()]).unwrap().0.blocks, expected);
 }
 
 #[test]
 fn unclosed_reasoning_is_kept_empty_is_dropped() {
-    let content = |content: &str| blocks(&whole(&[delta(json!({ "content": content }))], "length"));
+    let content = |content: &str| blocks(&complete_stream(&[delta(json!({ "content": content }))], "length"));
     assert_eq!(content("<think>hm </th"), [reasoning("hm </th", "content")]);
     assert_eq!(content("<think>\n\n</think>\n\nYes"), [text("Yes")]);
     assert_eq!(content("<thin"), [text("<thin")]);

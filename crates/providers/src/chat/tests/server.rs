@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::super::chat;
-use super::{delta, info, request, text, user, whole};
+use super::{complete_stream, delta, info, request, text, user};
 use crate::client::{Endpoint, Http};
 use crate::endpoint::Secret;
 
@@ -37,12 +37,12 @@ async fn request_uses_the_servers_model_name() {
     let endpoint = Endpoint { base_url, key: Secret::new("k") };
     let model = chat(info(), "qwen3:8b".to_owned(), endpoint, Http::new());
     assert_eq!(model.info(), &info());
-    let stream = whole(&[delta(json!({ "content": "hello" }))], "stop");
+    let stream = complete_stream(&[delta(json!({ "content": "hello" }))], "stop");
     let reply =
         format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{stream}");
     let deltas = Mutex::new(Vec::new());
     let (request, sink) = (request(vec![user("hi")]), |delta| deltas.lock().unwrap().push(delta));
-    let ((head, body), answer) = tokio::join!(serve(&listener, reply), model.ask(&request, &sink));
+    let ((head, body), answer) = tokio::join!(serve(&listener, reply), model.generate(&request, &sink));
     assert_eq!(answer.unwrap().blocks, [text("hello")]);
     assert_eq!(*deltas.lock().unwrap(), [Delta::Text("hello".to_owned())]);
     assert!(head.starts_with("post /v1/chat/completions http/1.1"), "{head}");
@@ -51,7 +51,7 @@ async fn request_uses_the_servers_model_name() {
 
     let reply = "HTTP/1.1 503 Busy\r\nconnection: close\r\n\r\n{\"error\":{\"message\":\"Loading model\"}}"
         .to_owned();
-    let (_, answer) = tokio::join!(serve(&listener, reply), model.ask(&request, &|_| {}));
+    let (_, answer) = tokio::join!(serve(&listener, reply), model.generate(&request, &|_| {}));
     let error = answer.unwrap_err();
     assert_eq!(
         (error.kind, error.provider, error.status),

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use meerkat_core::{ModelRequest, OutputSchema, Provider, StopReason};
 use serde_json::json;
 
-use super::{blocks, call, delta, reasoning, replay, request, text, tool, whole, wire};
+use super::{blocks, call, complete_stream, delta, reasoning, replay, request, text, tool, wire};
 use crate::reader::Reader;
 use crate::wire::Wire as _;
 
 const CALL: &str = r#"{"name": "f", "arguments": {"x": 1}}"#;
 
 /// Decodes content that arrives at once, in two pieces split anywhere, and character by character.
-fn content(content: &str) -> (meerkat_core::Answer, String) {
+fn content(content: &str) -> (meerkat_core::ModelResponse, String) {
     let chunks = |pieces: &[&str]| -> Vec<_> {
         pieces.iter().map(|piece| delta(json!({ "content": piece }))).collect()
     };
     let read = |pieces: &[&str]| {
-        let (answer, text, _) = replay(&[whole(&chunks(pieces), "stop").as_bytes()]).unwrap();
+        let (answer, text, _) = replay(&[complete_stream(&chunks(pieces), "stop").as_bytes()]).unwrap();
         (answer, text)
     };
     let expected = read(&[content]);
@@ -97,13 +97,14 @@ fn text_resembling_a_call_stays_text() {
 #[test]
 fn text_stays_text_if_server_parses_calls() {
     let read = delta(json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "g" } }] }));
-    let stream = whole(&[delta(json!({ "content": CALL })), read], "tool_calls");
+    let stream = complete_stream(&[delta(json!({ "content": CALL })), read], "tool_calls");
     assert_eq!(blocks(&stream), [text(CALL), call("a", "g", json!({}))]);
 }
 
 #[test]
 fn call_may_follow_reasoning() {
-    let stream = whole(&[delta(json!({ "content": format!("<think>hm</think>\n{CALL}") }))], "stop");
+    let stream =
+        complete_stream(&[delta(json!({ "content": format!("<think>hm</think>\n{CALL}") }))], "stop");
     assert_eq!(blocks(&stream), [reasoning("hm", "content"), call("call_0", "f", json!({ "x": 1 }))]);
 }
 
@@ -111,7 +112,7 @@ fn call_may_follow_reasoning() {
 fn text_stays_text_if_calls_are_impossible() {
     let decode = |request: &meerkat_core::ModelRequest| {
         let decoder = wire(Provider::SelfHosted).decoder_for(request);
-        let stream = whole(&[delta(json!({ "content": CALL }))], "stop");
+        let stream = complete_stream(&[delta(json!({ "content": CALL }))], "stop");
         let mut reader = Reader::new(Provider::SelfHosted, decoder);
         reader.feed(stream.as_bytes(), &|_| {}).unwrap();
         reader.finish().unwrap().blocks

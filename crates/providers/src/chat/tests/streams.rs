@@ -1,7 +1,7 @@
-use meerkat_core::{Answer, Extent, ModelErrorKind, StopReason, Usage};
+use meerkat_core::{ModelErrorKind, ModelResponse, ResponseStatus, StopReason, Usage};
 use serde_json::json;
 
-use super::{call, delta, failure, read, reasoning, sse, stop, text, whole};
+use super::{call, complete_stream, delta, failure, read, reasoning, sse, stop, text};
 
 #[test]
 fn text_arrives_with_its_usage() {
@@ -24,10 +24,10 @@ fn text_arrives_with_its_usage() {
         cache_creation_tokens: Some(2),
         cache_read_tokens: Some(5),
     };
-    let answer = Answer {
+    let answer = ModelResponse {
         blocks: vec![text("Héllo 🌍")],
         stop_reason: StopReason::EndTurn,
-        extent: Extent::Whole,
+        extent: ResponseStatus::Complete,
         usage,
     };
     assert_eq!(read(&stream), (answer, "Héllo 🌍".to_owned(), String::new()));
@@ -35,7 +35,7 @@ fn text_arrives_with_its_usage() {
 
 #[test]
 fn parallel_calls_are_merged_by_index() {
-    let stream = whole(
+    let stream = complete_stream(
         &[
             delta(json!({ "role": "assistant", "content": null })),
             delta(json!({ "content": "Let me see." })),
@@ -61,7 +61,7 @@ fn parallel_calls_are_merged_by_index() {
 #[test]
 fn reasoning_is_read_from_every_field() {
     let field = |field: &str| {
-        whole(
+        complete_stream(
             &[delta(json!({ field: "h" })), delta(json!({ field: "m" })), delta(json!({ "content": "so" }))],
             "stop",
         )
@@ -69,14 +69,14 @@ fn reasoning_is_read_from_every_field() {
     for (name, stream) in [
         ("reasoning", field("reasoning")),
         ("reasoning_content", field("reasoning_content")),
-        ("content", whole(&[delta(json!({ "content": "<think>hm</think>\n\nso" }))], "stop")),
+        ("content", complete_stream(&[delta(json!({ "content": "<think>hm</think>\n\nso" }))], "stop")),
     ] {
         let (answer, shown_text, thought) = read(&stream);
         assert_eq!(answer.blocks, [reasoning("hm", name), text("so")]);
         assert_eq!((shown_text.as_str(), thought.as_str()), ("so", "hm"), "{name}");
     }
     let both = delta(json!({ "reasoning": "hm", "reasoning_content": "hm", "content": "so" }));
-    assert_eq!(read(&whole(&[both], "stop")).2, "hm");
+    assert_eq!(read(&complete_stream(&[both], "stop")).2, "hm");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn stop_reasons_are_mapped() {
         (call_chunk(), "length", StopReason::MaxTokens),
     ];
     for (chunk, reason, expected) in cases {
-        assert_eq!(read(&whole(&[chunk], reason)).0.stop_reason, expected, "{reason}");
+        assert_eq!(read(&complete_stream(&[chunk], reason)).0.stop_reason, expected, "{reason}");
     }
 }
 
@@ -104,21 +104,21 @@ fn stop_reasons_are_mapped() {
 fn refusal_is_an_error_unless_text_was_sent() {
     let refusal = |more: &str| delta(json!({ "refusal": more }));
     assert_eq!(
-        failure(&whole(&[refusal("I "), refusal("won't.")], "stop")),
+        failure(&complete_stream(&[refusal("I "), refusal("won't.")], "stop")),
         (ModelErrorKind::ContentFilter, "I won't.".to_owned())
     );
-    assert_eq!(failure(&whole(&[], "content_filter")).0, ModelErrorKind::ContentFilter);
+    assert_eq!(failure(&complete_stream(&[], "content_filter")).0, ModelErrorKind::ContentFilter);
     assert_eq!(
-        failure(&whole(&[delta(json!({ "reasoning": "hm" }))], "content_filter")).0,
+        failure(&complete_stream(&[delta(json!({ "reasoning": "hm" }))], "content_filter")).0,
         ModelErrorKind::ContentFilter
     );
-    let (answer, ..) = read(&whole(&[delta(json!({ "content": "Well" })), refusal("no")], "stop"));
+    let (answer, ..) = read(&complete_stream(&[delta(json!({ "content": "Well" })), refusal("no")], "stop"));
     assert_eq!((answer.blocks, answer.stop_reason), (vec![text("Well")], StopReason::ContentFilter));
 }
 
 #[test]
 fn empty_response_is_returned_empty() {
-    let (answer, ..) = read(&whole(&[delta(json!({ "content": " \n" }))], "stop"));
+    let (answer, ..) = read(&complete_stream(&[delta(json!({ "content": " \n" }))], "stop"));
     assert_eq!((answer.blocks, answer.stop_reason), (vec![], StopReason::EndTurn));
 }
 
@@ -137,7 +137,7 @@ fn invalid_arguments_are_stored_verbatim() {
         let chunk = delta(
             json!({ "tool_calls": [{ "index": 0, "id": "a", "function": { "name": "f", "arguments": raw } }] }),
         );
-        assert_eq!(read(&whole(&[chunk], "tool_calls")).0.blocks, [call("a", "f", args)], "{raw}");
+        assert_eq!(read(&complete_stream(&[chunk], "tool_calls")).0.blocks, [call("a", "f", args)], "{raw}");
     }
 }
 
@@ -147,7 +147,7 @@ fn only_the_first_choice_is_the_answer() {
         { "index": 1, "delta": { "content": "B" }, "finish_reason": "length" },
         { "index": 0, "delta": { "content": "A" } },
     ] });
-    let (answer, ..) = read(&whole(&[second], "stop"));
+    let (answer, ..) = read(&complete_stream(&[second], "stop"));
     assert_eq!((answer.blocks, answer.stop_reason), (vec![text("A")], StopReason::EndTurn));
 }
 
@@ -155,7 +155,7 @@ fn only_the_first_choice_is_the_answer() {
 fn unknown_data_is_ignored() {
     let stream = format!(
         ": keep-alive\n\nevent: ping\ndata: {{}}\n\ndata:\n\ndata: {{\"choices\":null,\"timings\":{{}}}}\n\n{}data: after\n\n",
-        whole(
+        complete_stream(
             &[
                 delta(json!({ "content": "x", "audio": 1, "new": {} })),
                 json!({ "error": null, "choices": [] })
@@ -177,6 +177,6 @@ fn chunks_with_similar_shapes_are_distinguished() {
         delta(json!({ "content": "\n\"five\"" })),
         delta(json!({ "content": " six" })),
     ];
-    let (_, text, reasoning) = read(&whole(&chunks, "stop"));
+    let (_, text, reasoning) = read(&complete_stream(&chunks, "stop"));
     assert_eq!((text.as_str(), reasoning.as_str()), ("one two three four\n\"five\" six", " twoaside"));
 }

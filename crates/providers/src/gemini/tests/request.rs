@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{able, body, call, contents, model, request, result, results, text, user, weather, wire};
 use crate::wire::Wire;
 
-fn picture(media_type: &str) -> ContentBlock {
+fn image_block(media_type: &str) -> ContentBlock {
     let source = MediaSource::Inline { data: "aGk=".to_owned() };
     ContentBlock::Image { media_type: media_type.to_owned(), source }
 }
@@ -83,7 +83,7 @@ fn system_and_tools_have_separate_fields() {
 fn parallel_results_share_a_turn() {
     let paris = json!({ "city": "Paris" });
     let own = json!({ "provider": "gemini", "thoughtSignature": "c2ln", "id": "srv" });
-    let failed = ToolOutput::failure(ToolFailure::Timeout, "too slow").answering("b");
+    let failed = ToolOutput::failure(ToolFailure::Timeout, "too slow").into_result("b");
     let actual = contents(vec![
         user("weather?"),
         model(vec![call("a", "get_weather", paris, Some(own)), call("b", "get_time", json!("{bad"), None)]),
@@ -116,7 +116,7 @@ fn media_is_sent_only_if_model_supports_it() {
         duration_ms: 10,
         source: MediaSource::Inline { data: "bW92".to_owned() },
     };
-    let content = Content::from(vec![picture("image/png"), clip, words(" "), words("what?")]);
+    let content = Content::from(vec![image_block("image/png"), clip, words(" "), words("what?")]);
     let message = Message::User { content, created_at: super::AT };
     let parts = json!([
         { "inlineData": { "mimeType": "image/png", "data": "aGk=" } },
@@ -146,8 +146,8 @@ fn images_of_results_follow_all_results() {
             user("look"),
             model(vec![call("a", "shot", json!({}), signed("s")), call("b", "read", json!({}), None)]),
             results(vec![
-                result("a", Content::from(vec![picture("image/png")])),
-                result("b", Content::from(vec![words("page"), picture("image/jpeg")])),
+                result("a", Content::from(vec![image_block("image/png")])),
+                result("b", Content::from(vec![words("page"), image_block("image/jpeg")])),
             ]),
         ]
     };
@@ -319,7 +319,7 @@ fn invented_function_names_are_made_valid() {
 
 #[test]
 fn unsupported_image_type_is_described() {
-    let images = vec![picture("image/gif"), picture("image/jpg")];
+    let images = vec![image_block("image/gif"), image_block("image/jpg")];
     let message = Message::User { content: images.into(), created_at: meerkat_core::Timestamp::UNIX_EPOCH };
     let expected = json!([{ "role": "user", "parts": [
         { "text": "[image: image/gif]" },

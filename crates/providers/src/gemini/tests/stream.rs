@@ -1,6 +1,8 @@
 //! Decoding of valid streams.
 
-use meerkat_core::{Answer, AssistantBlock, Delta, Extent, ModelErrorKind as Kind, StopReason, Usage};
+use meerkat_core::{
+    AssistantBlock, Delta, ModelErrorKind as Kind, ModelResponse, ResponseStatus, StopReason, Usage,
+};
 use serde_json::{Value, json};
 
 use super::{call, read, sse, text};
@@ -61,7 +63,7 @@ pub(super) fn everything() -> Vec<Value> {
     ]
 }
 
-fn everything_read() -> (Answer, Vec<Delta>) {
+fn everything_read() -> (ModelResponse, Vec<Delta>) {
     let own = || Some(json!({ "provider": "gemini" }));
     let own_id = json!({ "provider": "gemini", "id": "own" });
     let call_part = &everything()[1]["candidates"][0]["content"]["parts"][0]["toolCall"].clone();
@@ -89,7 +91,10 @@ fn everything_read() -> (Answer, Vec<Delta>) {
         Delta::Text("It is ".to_owned()),
         Delta::Text("warm, é".to_owned()),
     ];
-    (Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }, deltas)
+    (
+        ModelResponse { blocks, stop_reason: StopReason::ToolUse, extent: ResponseStatus::Complete, usage },
+        deltas,
+    )
 }
 
 #[test]
@@ -252,7 +257,7 @@ fn same_shape_chunks_keep_kind_and_counts() {
     let reasoning = |text: &str| AssistantBlock::Reasoning { text: text.to_owned(), meta: None };
     assert_eq!(
         answer.unwrap(),
-        Answer {
+        ModelResponse {
             blocks: vec![
                 reasoning("Hm, well"),
                 text("One two", None),
@@ -260,7 +265,7 @@ fn same_shape_chunks_keep_kind_and_counts() {
                 text(" three\n\n four", None),
             ],
             stop_reason: StopReason::EndTurn,
-            extent: Extent::Whole,
+            extent: ResponseStatus::Complete,
             usage: Usage { input_tokens: 9, output_tokens: 8, ..Usage::default() },
         }
     );

@@ -118,7 +118,7 @@ async fn new_prompt_starts_a_new_chain() {
     messages.push(super::results(vec![]));
     messages.push(user("call b {}\nthen\nsay done"));
     let second = answer(&request(messages)).await;
-    assert_eq!(super::shown(&second), ["call_2 b {}"]);
+    assert_eq!(super::format_blocks(&second), ["call_2 b {}"]);
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn new_ids_do_not_occur_in_the_request() {
         meta: None,
     };
     let messages = vec![super::assistant(vec![existing]), super::results(vec![]), user("call b")];
-    assert_eq!(super::shown(&answer(&request(messages)).await), ["call_10 b {}"]);
+    assert_eq!(super::format_blocks(&answer(&request(messages)).await), ["call_10 b {}"]);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn fail_with_a_count_succeeds_afterwards() {
             assert_eq!(ask(&model, &other).await.unwrap_err().kind, kind, "{round}");
         }
         let (answer, _) = ask(&model, &prompt).await.unwrap();
-        assert_eq!(super::shown(&answer), ["text done"]);
+        assert_eq!(super::format_blocks(&answer), ["text done"]);
         assert!(ask(&model, &other).await.is_ok());
     }
 }
@@ -186,7 +186,7 @@ async fn commands_are_read_from_all_text_blocks() {
         content: vec![block("say one"), block("say two")].into(),
         created_at: Timestamp::UNIX_EPOCH,
     };
-    assert_eq!(super::shown(&answer(&request(vec![prompt])).await), ["text one\ntwo"]);
+    assert_eq!(super::format_blocks(&answer(&request(vec![prompt])).await), ["text one\ntwo"]);
 }
 
 #[test]

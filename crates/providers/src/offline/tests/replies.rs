@@ -8,7 +8,7 @@ use meerkat_core::{
 use serde_json::json;
 
 use super::super::{OFFLINE_MODEL_ID, OfflineModel};
-use super::{answer, ask, assistant, extraction, request, results, say, shown, user};
+use super::{answer, ask, assistant, extraction, format_blocks, request, results, say, user};
 
 const ASK_FOR_JSON: &str = "Give the result of the conversation above as one JSON value.";
 const ASK_AGAIN: &str = "That does not fit the schema: odd\nReply again.";
@@ -35,7 +35,7 @@ async fn prompt_without_commands_gets_a_description() {
           tools”. For a real model, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --model."
         ]
     );
-    let nothing = shown(&answer(&request(vec![])).await);
+    let nothing = format_blocks(&answer(&request(vec![])).await);
     assert!(nothing[0].contains("no network calls. To try things"), "{nothing:?}");
 }
 
@@ -46,7 +46,7 @@ async fn tools_are_listed_on_request() {
         assert_eq!(say(prompt).await, list, "{prompt}");
     }
     let without = ModelRequest { tools: Arc::new([]), ..request(vec![user("which tools")]) };
-    assert_eq!(shown(&answer(&without).await), ["text There are no tools in this request."]);
+    assert_eq!(format_blocks(&answer(&without).await), ["text There are no tools in this request."]);
 }
 
 #[tokio::test]
@@ -55,8 +55,11 @@ async fn long_results_are_truncated() {
         AssistantBlock::ToolUse { id: "x".to_owned(), name: "a".to_owned(), args: json!({}), meta: None };
     let long = format!("é\n{}", "é".repeat(300));
     let messages =
-        vec![user("anything"), assistant(vec![call]), results(vec![ToolOutput::text(long).answering("x")])];
-    assert_eq!(shown(&answer(&request(messages)).await), [format!("text a → é {}…", "é".repeat(198))]);
+        vec![user("anything"), assistant(vec![call]), results(vec![ToolOutput::text(long).into_result("x")])];
+    assert_eq!(
+        format_blocks(&answer(&request(messages)).await),
+        [format!("text a → é {}…", "é".repeat(198))]
+    );
 }
 
 #[tokio::test]
@@ -69,10 +72,10 @@ async fn deltas_concatenate_to_the_text() {
             match delta {
                 Delta::Text(piece) => spoken.push_str(piece),
                 Delta::Reasoning(piece) => thought.push_str(piece),
-                Delta::ToolLeftOut { tool, .. } => panic!("{tool} is omitted"),
+                Delta::ToolOmitted { tool, .. } => panic!("{tool} is omitted"),
             }
         }
-        assert_eq!(shown(&answer), [format!("reasoning {thought}"), format!("text {spoken}")]);
+        assert_eq!(format_blocks(&answer), [format!("reasoning {thought}"), format!("text {spoken}")]);
         assert!(deltas.len() > 6, "{deltas:?}");
     }
 }
@@ -89,7 +92,7 @@ async fn output_schema_gets_only_json() {
     let schema =
         json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]});
     let messages = vec![user("call a {}"), user(ASK_FOR_JSON)];
-    assert_eq!(shown(&answer(&extraction(messages, schema)).await), ["text {\"n\":3}"]);
+    assert_eq!(format_blocks(&answer(&extraction(messages, schema)).await), ["text {\"n\":3}"]);
 }
 
 #[tokio::test]
@@ -102,7 +105,7 @@ async fn json_lines_replace_output_one_per_try() {
     ];
     for expected in ["{\"wrong\": 1}", "not json", "not json"] {
         let response = answer(&extraction(messages.clone(), json!({}))).await;
-        assert_eq!(shown(&response), [format!("text {expected}")]);
+        assert_eq!(format_blocks(&response), [format!("text {expected}")]);
         messages.extend([assistant(response.blocks), user(ASK_AGAIN)]);
     }
 }
@@ -124,7 +127,7 @@ async fn summary_has_first_line_of_each_message() {
         notice,
         user(&format!("\n{}\nsecond", "w".repeat(130))),
         assistant(vec![call("a"), call("b")]),
-        results(vec![ToolOutput::text("done\nwell").answering("a")]),
+        results(vec![ToolOutput::text("done\nwell").into_result("a")]),
         assistant(vec![text("All\ngood")]),
         user(ASK_FOR_SUMMARY),
     ];
@@ -136,8 +139,8 @@ async fn summary_has_first_line_of_each_message() {
         "tool: done".to_owned(),
         "assistant: All".to_owned(),
     ];
-    assert_eq!(shown(&answer(&request_summary).await), [lines.join("\n")]);
-    let with_tools = shown(&answer(&request(messages)).await);
+    assert_eq!(format_blocks(&answer(&request_summary).await), [lines.join("\n")]);
+    let with_tools = format_blocks(&answer(&request(messages)).await);
     assert!(with_tools[0].starts_with("text I am Meerkat's"), "{with_tools:?}");
 }
 
@@ -146,7 +149,7 @@ async fn summary_keeps_the_latest_and_stays_short() {
     let mut messages: Vec<_> = (0..500).map(|n| user(&format!("{n} {}", "w".repeat(100)))).collect();
     messages.push(user(ASK_FOR_SUMMARY));
     let request_summary = ModelRequest { tools: Arc::new([]), ..request(messages) };
-    let summary = shown(&answer(&request_summary).await).remove(0);
+    let summary = format_blocks(&answer(&request_summary).await).remove(0);
     assert!(summary.len() < 2100, "{}", summary.len());
     assert!(summary.starts_with("text (482 earlier messages)\nuser: 482 w"), "{summary}");
     assert!(summary.lines().last().unwrap().starts_with("user: 499 w"), "{summary}");

@@ -11,7 +11,7 @@ fn plain_request_to_a_reasoning_model() {
         body(&model(), &asking(vec![user("hi")])),
         json!({
             "model": "gpt-5.5",
-            "input": [said("hi")],
+            "input": [user_item("hi")],
             "max_output_tokens": 500,
             "reasoning": {"effort": "medium", "summary": "auto"},
             "include": ["reasoning.encrypted_content"],
@@ -34,7 +34,7 @@ fn plain_request_to_a_self_hosted_server() {
         json!({
             "model": "llama",
             "instructions": "be brief",
-            "input": [said("hi")],
+            "input": [user_item("hi")],
             "max_output_tokens": 16,
             "temperature": 0.7,
             "store": false,
@@ -59,7 +59,7 @@ fn tools_are_functions_next_to_web_search() {
         "type": "function",
         "name": "weather",
         "description": "Weather of a city",
-        "parameters": schema::sanitise(&[weather()], Dialect::OpenAi).0[0].input_schema,
+        "parameters": schema::sanitize(&[weather()], Dialect::OpenAi).0[0].input_schema,
         "strict": false,
     });
     let search = json!({"type": "web_search", "search_context_size": "low"});
@@ -136,7 +136,7 @@ fn unknown_params_pass_but_reserved_ones_do_not() {
         body(&model(), &with_params(params)),
         json!({
             "model": "gpt-5.5",
-            "input": [said("hi")],
+            "input": [user_item("hi")],
             "max_output_tokens": 500,
             "reasoning": {"effort": "medium", "summary": "auto"},
             "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],

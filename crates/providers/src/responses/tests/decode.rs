@@ -1,6 +1,6 @@
 //! Decoding of valid streams.
 
-use meerkat_core::{Extent, ModelErrorKind, Usage};
+use meerkat_core::{ModelErrorKind, ResponseStatus, Usage};
 
 use super::*;
 
@@ -142,7 +142,12 @@ fn expected() -> Read {
         cache_read_tokens: Some(40),
     };
     Read {
-        answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
+        answer: Ok(ModelResponse {
+            blocks,
+            stop_reason: StopReason::ToolUse,
+            extent: ResponseStatus::Complete,
+            usage,
+        }),
         text: "Grüße, 🦦!".to_owned(),
         reasoning: "Hm — first.\n\nThen.\n\nraw".to_owned(),
     }
@@ -219,7 +224,12 @@ fn events_without_index_are_matched_by_id() {
     assert_eq!(
         read(Provider::SelfHosted, [stream.as_bytes()]),
         Read {
-            answer: Ok(Answer { blocks, stop_reason: StopReason::ToolUse, extent: Extent::Whole, usage }),
+            answer: Ok(ModelResponse {
+                blocks,
+                stop_reason: StopReason::ToolUse,
+                extent: ResponseStatus::Complete,
+                usage
+            }),
             text: "yes".to_owned(),
             reasoning: "hm".to_owned(),
         }

@@ -74,20 +74,20 @@ fn long_conversation_is_sent_in_full() {
     assert_eq!(
         input(&model(), messages),
         json!([
-            said("weather?"),
+            user_item("weather?"),
             thought_item("rs_1"),
             looking,
             call_item("c1", "Paris"),
             call_item("c2", "Atlantis"),
             output_item("c1", "18C"),
             output_item("c2", "Error: no such city"),
-            said("[SYSTEM NOTICE] one tool left"),
-            said("[SYSTEM NOTICE] be kind"),
+            user_item("[SYSTEM NOTICE] one tool left"),
+            user_item("[SYSTEM NOTICE] be kind"),
             thought_item("rs_2"),
             search_item(),
             thought_item("rs_3"),
-            answered("18C."),
-            said("thanks"),
+            assistant_item("18C."),
+            user_item("thanks"),
         ])
     );
 }
@@ -116,7 +116,13 @@ fn metadata_of_other_providers_is_dropped() {
     let missing = ToolOutput::failure(ToolFailure::Interrupted, "no result was recorded").content.to_text();
     assert_eq!(
         input(&model(), messages),
-        json!([said("hi"), answered("Looking."), call, output_item("toolu_1", missing), said("never mind")])
+        json!([
+            user_item("hi"),
+            assistant_item("Looking."),
+            call,
+            output_item("toolu_1", missing),
+            user_item("never mind")
+        ])
     );
 }
 
@@ -125,7 +131,7 @@ fn dropped_reasoning_drops_dependent_ids() {
     let unsealed = think("Hm.", Some(json!({"provider": "open_ai", "id": "rs_1"})));
     let meta = || Some(json!({"provider": "open_ai", "id": "msg_1"}));
     let messages = vec![user("hi"), assistant(vec![unsealed, search(), say("yes", meta())])];
-    assert_eq!(input(&model(), messages), json!([said("hi"), answered("yes")]));
+    assert_eq!(input(&model(), messages), json!([user_item("hi"), assistant_item("yes")]));
 
     // Nothing follows the last reasoning, so it is not sent.
     let messages = vec![
@@ -133,7 +139,7 @@ fn dropped_reasoning_drops_dependent_ids() {
         assistant(vec![say("yes", meta()), thought("rs_1")]),
         assistant(vec![thought("rs_2")]),
     ];
-    assert_eq!(input(&model(), messages), json!([said("hi"), identified("msg_1", "yes")]));
+    assert_eq!(input(&model(), messages), json!([user_item("hi"), identified("msg_1", "yes")]));
 }
 
 #[test]
@@ -146,9 +152,9 @@ fn self_hosted_server_gets_plain_reasoning() {
     let thought = json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": content});
     assert_eq!(
         input(&own_model(), messages("self_hosted")),
-        json!([said("hi"), thought, identified("msg_2", "yes")])
+        json!([user_item("hi"), thought, identified("msg_2", "yes")])
     );
-    assert_eq!(input(&model(), messages("open_ai")), json!([said("hi"), answered("yes")]));
+    assert_eq!(input(&model(), messages("open_ai")), json!([user_item("hi"), assistant_item("yes")]));
 }
 
 #[test]
@@ -162,7 +168,7 @@ fn images_are_sent_to_models_with_vision() {
         duration_ms: 5,
         source: MediaSource::Inline { data: "AAAA".to_owned() },
     };
-    let content = || Content::from(vec![prose("see"), prose(" "), picture(), blob.clone(), clip.clone()]);
+    let content = || Content::from(vec![prose("see"), prose(" "), image_block(), blob.clone(), clip.clone()]);
     let messages = || vec![Message::User { content: content(), created_at: AT }];
     let text = |text: &str| json!({"type": "input_text", "text": text});
     let image =
@@ -176,7 +182,7 @@ fn images_are_sent_to_models_with_vision() {
 
 #[test]
 fn result_images_are_sent_if_model_supports_them() {
-    let content = Content::from(vec![prose("a cat"), picture()]);
+    let content = Content::from(vec![prose("a cat"), image_block()]);
     let messages = |is_error| {
         let output = ToolOutput { content: content.clone(), is_error, images: Vec::new() };
         vec![user("hi"), assistant(vec![call("c", "look", json!({}))]), results(vec![("c", output)])]
@@ -195,7 +201,7 @@ fn result_images_are_sent_if_model_supports_them() {
 #[test]
 fn unusual_calls_are_made_valid() {
     let long = "x".repeat(80);
-    let picture = AssistantImage {
+    let image = AssistantImage {
         image_id: "i".to_owned(),
         blob_ref: BlobRef { blob_id: BlobId::from_digest(&[0; 32]), media_type: "image/png".to_owned() },
         media_type: "image/png".to_owned(),
@@ -207,7 +213,7 @@ fn unusual_calls_are_made_valid() {
     let blocks = vec![
         call(&long, "", json!("{\"a\":")),
         call("c2", "tool", Value::Null),
-        AssistantBlock::Image(picture),
+        AssistantBlock::Image(image),
     ];
     let outputs = vec![
         (long.as_str(), ToolOutput::text("")),
@@ -219,10 +225,10 @@ fn unusual_calls_are_made_valid() {
     assert_eq!(
         sent,
         json!([
-            said("hi"),
+            user_item("hi"),
             {"type": "function_call", "call_id": short, "name": "_", "arguments": "{\"unreadable_arguments\":\"{\\\"a\\\":\"}"},
             {"type": "function_call", "call_id": "c2", "name": "tool", "arguments": "{}"},
-            answered("[image: image/png]"),
+            assistant_item("[image: image/png]"),
             output_item(&short, json!("(no output)")),
             output_item("c2", json!("Error: (no output)")),
         ])
@@ -236,10 +242,10 @@ fn unsupported_image_type_is_described() {
         source: MediaSource::Inline { data: "Qk0=".to_owned() },
     };
     let message = Message::User { content: vec![bitmap].into(), created_at: AT };
-    assert_eq!(input(&model(), vec![message]), json!([said("[image: image/bmp]")]));
+    assert_eq!(input(&model(), vec![message]), json!([user_item("[image: image/bmp]")]));
 }
 
 #[test]
 fn input_is_never_empty() {
-    assert_eq!(input(&model(), vec![user(" ")]), json!([said("Continue.")]));
+    assert_eq!(input(&model(), vec![user(" ")]), json!([user_item("Continue.")]));
 }

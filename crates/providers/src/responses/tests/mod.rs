@@ -9,8 +9,8 @@ mod refusals;
 use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
-    Answer, AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelInfo,
-    ModelProfile, ModelRequest, Provider, StopReason, Timestamp, ToolDef, ToolOutput,
+    AssistantBlock, Content, ContentBlock, Delta, MediaSource, Message, ModelError, ModelInfo, ModelProfile,
+    ModelRequest, ModelResponse, Provider, StopReason, Timestamp, ToolDef, ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn assistant(blocks: Vec<AssistantBlock>) -> Message {
 }
 
 fn results(outputs: Vec<(&str, ToolOutput)>) -> Message {
-    let results = outputs.into_iter().map(|(id, output)| output.answering(id)).collect();
+    let results = outputs.into_iter().map(|(id, output)| output.into_result(id)).collect();
     Message::ToolResults { results, created_at: AT }
 }
 
@@ -82,7 +82,7 @@ fn call(id: &str, name: &str, args: Value) -> AssistantBlock {
     AssistantBlock::ToolUse { id: id.to_owned(), name: name.to_owned(), args, meta: None }
 }
 
-fn picture() -> ContentBlock {
+fn image_block() -> ContentBlock {
     ContentBlock::Image {
         media_type: "image/png".to_owned(),
         source: MediaSource::Inline { data: "iVBORw0K".to_owned() },
@@ -113,12 +113,12 @@ fn input(info: &ModelInfo, messages: Vec<Message>) -> Value {
     body(info, &asking(messages))["input"].take()
 }
 
-fn said(text: &str) -> Value {
+fn user_item(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
 /// Returns an answer sent to OpenAI without an id.
-fn answered(text: &str) -> Value {
+fn assistant_item(text: &str) -> Value {
     json!({"type": "message", "role": "assistant", "content": text})
 }
 
@@ -133,7 +133,7 @@ fn identified(id: &str, text: &str) -> Value {
 /// Result of a stream, with the deltas concatenated by kind.
 #[derive(Debug, PartialEq)]
 struct Read {
-    answer: Result<Answer, ModelError>,
+    answer: Result<ModelResponse, ModelError>,
     text: String,
     reasoning: String,
 }
@@ -146,7 +146,7 @@ fn read<'a>(provider: Provider, chunks: impl IntoIterator<Item = &'a [u8]>) -> R
         match delta {
             Delta::Text(text) => seen.0.push_str(&text),
             Delta::Reasoning(text) => seen.1.push_str(&text),
-            Delta::ToolLeftOut { .. } => {}
+            Delta::ToolOmitted { .. } => {}
         }
     };
     let answer = answer(provider, chunks, &sink);
@@ -158,7 +158,7 @@ fn answer<'a>(
     provider: Provider,
     chunks: impl IntoIterator<Item = &'a [u8]>,
     sink: meerkat_core::DeltaSink<'_>,
-) -> Result<Answer, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let wire = wire(provider);
     let mut reader = Reader::new(wire.provider(), wire.decoder());
     chunks.into_iter().try_for_each(|chunk| reader.feed(chunk, sink))?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::checker::{check, name_is_fine};
 use super::{DIALECTS, tool};
-use crate::schema::{output, output_warnings, sanitise};
+use crate::schema::{output, output_warnings, sanitize};
 
 const PLAIN: [&str; 30] = [
     "type",
@@ -158,7 +158,7 @@ proptest! {
     fn converted_tools_follow_provider_rules(tools in prop::collection::vec((tool_name(), tool_schema()), 1..3)) {
         let tools: Vec<_> = tools.into_iter().map(|(name, schema)| tool(name, schema)).collect();
         for dialect in DIALECTS {
-            let (accepted, left_out) = sanitise(&tools, dialect);
+            let (accepted, left_out) = sanitize(&tools, dialect);
             prop_assert_eq!(accepted.len() + left_out.len(), tools.len());
             for (index, tool) in accepted.iter().enumerate() {
                 prop_assert!(name_is_fine(&tool.name, dialect), "{}", tool.name);
@@ -175,8 +175,8 @@ proptest! {
     #[test]
     fn repairing_twice_changes_nothing(schema in tool_schema()) {
         for dialect in [DIALECTS[0], DIALECTS[1]] {
-            let (once, _) = sanitise(&[tool("t", schema.clone())], dialect);
-            let (twice, _) = sanitise(&once, dialect);
+            let (once, _) = sanitize(&[tool("t", schema.clone())], dialect);
+            let (twice, _) = sanitize(&once, dialect);
             prop_assert_eq!(&once, &twice);
         }
     }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat::mcp::config::{Scope, SourcedServer, TransportConfig};
-use meerkat::mcp::{LoginState, ServerState, ServerView, Tokens, token_key};
-use meerkat::{LoadedFiles, McpServers, ProjectTrust, TokenFolder, escape_line};
+use meerkat::mcp::{LoginState, ServerState, ServerView, TokenStore, token_key};
+use meerkat::{LoadedServerFiles, McpServers, ProjectTrust, TokenDir, escape_line};
 use serde_json::{Value, json};
 
-use super::check::reason;
+use super::probe::reason;
 use super::{config_scope, print_json};
 use crate::args::{McpScope, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::render::{clip, shell_word, table, whole_table};
+use crate::render::{clip, shell_word, table, unclipped_table};
 use crate::servers;
 
 /// Placeholder for a secret.
@@ -26,7 +26,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Describes an entry as JSON, with secrets masked.
-pub(super) fn shown(server: &SourcedServer, trust: ProjectTrust) -> Value {
+pub(super) fn entry_json(server: &SourcedServer, trust: ProjectTrust) -> Value {
     let mut entry = server.config.masked();
     entry["scope"] = json!(match server.scope {
         Scope::Project => "project",
@@ -42,13 +42,13 @@ pub(super) async fn list(
     only: Option<McpScope>,
     json: bool,
 ) -> Result<ExitCode, CliError> {
-    let LoadedFiles { entries: loaded, trust } = servers::files(scope).load()?;
+    let LoadedServerFiles { entries: loaded, trust } = servers::files(scope).load()?;
     let tokens = servers::tokens(scope).ok();
     let mut entries = Vec::new();
     // An untrusted entry shadows nothing.
     let unshadowed = loaded.shadowed.iter().filter(|_| trust != ProjectTrust::Trusted);
     for server in loaded.servers.iter().chain(unshadowed).filter(|server| is_in_scope(server, only)) {
-        let mut entry = shown(server, trust);
+        let mut entry = entry_json(server, trust);
         entry["login"] = json!(stored_login(server, tokens.as_ref()).await);
         entries.push(entry);
     }
@@ -60,18 +60,18 @@ pub(super) async fn list(
         return Ok(ExitCode::SUCCESS);
     }
     if entries.is_empty() {
-        out::say("no MCP servers; `rkat mcp add NAME -- COMMAND` adds one");
+        out::stderr_line("no MCP servers; `rkat mcp add NAME -- COMMAND` adds one");
     } else {
         let rows: Vec<_> = entries.iter().map(row).collect();
         let head = ["NAME", "SCOPE", "TRANSPORT", "STATE", "LOGIN", "TARGET"];
-        out::print(&whole_table(&head, &rows, env::page()));
+        out::print(&unclipped_table(&head, &rows, env::page()));
     }
     for entry in entries.iter().filter(|entry| entry["trusted"] == false && is_masked(entry)) {
         let [name, file] = ["name", "file"].map(|key| entry[key].as_str().unwrap_or_default());
-        out::say(&format!("warning: parts of `{name}` are masked; read {file} before you trust it"));
+        out::stderr_line(&format!("warning: parts of `{name}` are masked; read {file} before you trust it"));
     }
     for problem in problems {
-        out::say(&format!("warning: {problem}"));
+        out::stderr_line(&format!("warning: {problem}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,13 +81,13 @@ fn is_in_scope(server: &SourcedServer, only: Option<McpScope>) -> bool {
 }
 
 /// Returns the login state of a server when it was last used.
-async fn stored_login(server: &SourcedServer, tokens: Option<&TokenFolder>) -> Option<LoginState> {
+async fn stored_login(server: &SourcedServer, tokens: Option<&TokenDir>) -> Option<LoginState> {
     let config = server.expanded(&env::secret).ok()?;
     let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint)) = &config.transport else {
         return None;
     };
     let text = tokens?.load(&token_key(&config.name, &endpoint.url)).await.ok()??;
-    Some(LoginState::of_tokens(&text))
+    Some(LoginState::from_tokens(&text))
 }
 
 fn row(entry: &Value) -> Vec<String> {
@@ -141,7 +141,7 @@ pub(super) async fn live(
         .filter(|server| is_in_scope(server, only))
         .map(|s| s.config.name.clone())
         .collect();
-    let running = McpServers::new(servers::options(scope, Arc::new(out::say)));
+    let running = McpServers::new(servers::options(scope, Arc::new(out::stderr_line)));
     running.start();
     running.shared().wait_until_ready(WAIT_TIMEOUT).await;
     running.shared().confirm(WAIT_TIMEOUT).await;
@@ -159,7 +159,7 @@ pub(super) async fn live(
         out::line(&format!("{}  is `{}` of {}", tool.exposed, tool.tool, view.name));
     }
     for (view, warning) in views.iter().flat_map(|view| view.warnings.iter().map(move |text| (view, text))) {
-        out::say(&format!("warning: {}: {warning}", view.name));
+        out::stderr_line(&format!("warning: {}: {warning}", view.name));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use meerkat::mcp::config::{Endpoint, ServerConfig, TransportConfig};
 use meerkat::mcp::{
-    Login, LoginListener, LoginOptions, LoginState, RegisteredClient, ServerState, ServerView, Tokens,
+    Login, LoginListener, LoginOptions, LoginState, RegisteredClient, ServerState, ServerView, TokenStore,
     token_key,
 };
 
-use super::check::{look_at, reason};
 use super::find_startable;
+use super::probe::{probe, reason};
 use crate::args::{LoginArgs, ScopeArgs};
 use crate::env;
 use crate::error::CliError;
@@ -21,8 +21,8 @@ use crate::servers;
 pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode, CliError> {
     let (_, config) = find_startable(&servers::files(scope), &args.name)?;
     let endpoint = endpoint(&config)?.clone();
-    let tokens: Arc<dyn Tokens> = Arc::new(servers::tokens(scope)?);
-    let challenge = match look_at(scope, config.clone()).await {
+    let tokens: Arc<dyn TokenStore> = Arc::new(servers::tokens(scope)?);
+    let challenge = match probe(scope, config.clone()).await {
         Some(view) if is_known(&view) && args.oauth_scopes.is_empty() => {
             out::line(&format!("{} does not need a login", args.name));
             return Ok(ExitCode::SUCCESS);
@@ -51,7 +51,7 @@ pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode
     })?;
     let answer = answer.map_err(|error| CliError::Io("cannot read the login response".to_owned(), error))?;
     login.finish(&answer).await.map_err(|error| failed(&error))?;
-    report(&args.name, look_at(scope, config).await)
+    report(&args.name, probe(scope, config).await)
 }
 
 /// Returns `true` if a server is ready and needs no login.
@@ -71,8 +71,8 @@ fn endpoint(config: &ServerConfig) -> Result<&Endpoint, CliError> {
 
 /// Prints the URL, and opens it in a browser if a user is at the terminal.
 fn ask_user(args: &LoginArgs, address: &str) {
-    out::say(&format!("open this URL to log in to {}:", args.name));
-    out::say(address);
+    out::stderr_line(&format!("open this URL to log in to {}:", args.name));
+    out::stderr_line(address);
     let is_interactive = env::stdin_is_terminal() && env::stdout_is_terminal();
     if !args.no_browser && is_interactive {
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -96,7 +96,7 @@ fn report(name: &str, view: Option<ServerView>) -> Result<ExitCode, CliError> {
         }
         view => {
             let why = view.map(|view| reason(&view)).unwrap_or_default();
-            out::say(&format!("warning: logged in to {name}, but it is not ready: {why}"));
+            out::stderr_line(&format!("warning: logged in to {name}, but it is not ready: {why}"));
             Ok(ExitCode::FAILURE)
         }
     }

@@ -1,8 +1,8 @@
 //! `rkat mcp` and `rkat trust`: the MCP servers agents can use.
 
-mod check;
 mod list;
 mod login;
+mod probe;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use meerkat::mcp::config::{
     CONNECT_TIMEOUT, Endpoint, EraChoice, Scope, ServerConfig, SourcedServer, TOOL_TIMEOUT, TransportConfig,
 };
-use meerkat::{LoadedFiles, ProjectTrust, ServerFiles, escape_line};
+use meerkat::{LoadedServerFiles, ProjectTrust, ServerFiles, escape_line};
 
 use super::{pairs, print_json};
 use crate::args::{AddArgs, McpCommand, McpScope, McpTransport, ScopeArgs};
@@ -29,7 +29,7 @@ pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCo
         McpCommand::Remove { name, scope } => remove(&files, &name, scope),
         McpCommand::Login(args) => Box::pin(login::login(scope, args)).await,
         McpCommand::Logout { name } => login::logout(scope, &name).await,
-        McpCommand::Test { name, json } => check::test(scope, &name, json).await,
+        McpCommand::Test { name, json } => probe::test(scope, &name, json).await,
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
     if let Some(path) = servers::hook_files(scope).trust_project()? {
         out::line(&format!("trusted {path} and its hooks; run `rkat trust` again after editing it"));
     }
-    let dir = files.trust_folder()?;
+    let dir = files.trust_dir()?;
     out::line(&format!("trusted {dir}: its skills are no longer marked"));
     Ok(ExitCode::SUCCESS)
 }
@@ -55,7 +55,7 @@ pub(super) fn distrust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
         out::line(&format!("{path} is no longer trusted"));
     }
     if revoked.is_empty() {
-        out::say("nothing to revoke");
+        out::stderr_line("nothing to revoke");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -67,7 +67,9 @@ fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
     let trust = files.add(scope, &server)?;
     out::line(&format!("added {} to {path}", server.name));
     if trust == ProjectTrust::Untrusted {
-        out::say("notice: the file has other servers that are not trusted; review it, then run `rkat trust`");
+        out::stderr_line(
+            "notice: the file has other servers that are not trusted; review it, then run `rkat trust`",
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +132,7 @@ fn find(
     name: &str,
     only: Option<McpScope>,
 ) -> Result<(SourcedServer, ProjectTrust), CliError> {
-    let LoadedFiles { entries, trust } = files.load()?;
+    let LoadedServerFiles { entries, trust } = files.load()?;
     let fits = |server: &SourcedServer| {
         server.config.name == name && only.is_none_or(|only| config_scope(only) == server.scope)
     };
@@ -160,7 +162,7 @@ fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, Ser
 
 fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
     let (server, trust) = find(files, name, only)?;
-    let entry = list::shown(&server, trust);
+    let entry = list::entry_json(&server, trust);
     if json {
         print_json(&entry);
     } else {

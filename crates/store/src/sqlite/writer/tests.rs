@@ -52,7 +52,7 @@ fn count(writer: &Writer) -> i64 {
 #[test]
 fn rejected_part_does_not_affect_its_batch() {
     let Fixture { writer, .. } = &fixture();
-    let late = Transaction { guards: vec![Guard::Live(id(9))], changes: create(3, 1).changes };
+    let late = Transaction { guards: vec![Guard::NotArchived(id(9))], changes: create(3, 1).changes };
     let results = writer.commit(vec![create(1, 1), create(1, 1), late, create(2, 1)]);
     assert!(matches!(
         results.as_slice(),
