@@ -13,7 +13,7 @@ use crate::process::root;
 struct Phrase {
     /// In lower case.
     text: String,
-    /// What to write instead.
+    /// Text to write instead.
     instead: String,
 }
 
@@ -58,7 +58,9 @@ fn phrases(list: &str) -> Vec<Phrase> {
 }
 
 fn is_test(file: &str) -> bool {
-    ["/tests/", "/tests.rs", "testkit/", "fuzz/", "benches/", "xtask/"].iter().any(|part| file.contains(part))
+    ["/examples/", "/tests/", "/tests.rs", "testkit/", "fuzz/", "benches/", "xtask/"]
+        .iter()
+        .any(|part| file.contains(part))
 }
 
 /// Finds each phrase, with its line number.
@@ -90,7 +92,7 @@ fn rust_text(source: &str, is_test: bool) -> String {
     while !rest.is_empty() {
         in_tests |= rest.starts_with("#[cfg(test)]");
         let (token, is_text) = next_token(rest);
-        if is_text && !(in_tests && !token.starts_with("//")) {
+        if is_text && (!in_tests || token.starts_with("//")) {
             text.push_str(token);
         } else {
             text.extend(token.chars().map(|character| if character == '\n' { '\n' } else { ' ' }));
@@ -127,8 +129,10 @@ fn next_token(source: &str) -> (&str, bool) {
         return (source, true);
     }
     // A quoted character, which may be a quote; anything else that starts so is a lifetime.
-    if source.starts_with("'\\") {
-        return (&source[..source[2..].find('\'').map_or(source.len(), |at| at + 3)], false);
+    if let Some(escaped) = source.strip_prefix("'\\") {
+        // The escaped character may be the quote itself.
+        let end = escaped.char_indices().skip(1).find(|(_, character)| *character == '\'');
+        return (&source[..end.map_or(source.len(), |(at, _)| at + 3)], false);
     }
     if source.starts_with("'\"'") {
         return (&source[..3], false);
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_comments_and_literals_are_examined() {
-        let source = "fn anew() { let x = 'a'; } // anew 1\nlet s = \"anew \\\" 2\"; let q = '\"'; anew(r#\"anew \" 3\"#);\n";
+        let source = "fn anew() { let x = 'a'; } // anew 1\nlet s = \"anew \\\" 2\"; let q = ['\"', '\\'', '\\u{22}']; anew(r#\"anew \" 3\"#);\n";
         let text = rust_text(source, false);
         assert_eq!(text.matches("anew").count(), 3, "{text}");
         assert_eq!(text.lines().count(), 2);

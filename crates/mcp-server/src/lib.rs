@@ -2,7 +2,7 @@
 //!
 //! The tools are generated from the operations of [`meerkat::ops`]; nothing is declared twice. To build your own
 //! host, use [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is a [`Server`] over [`Stdio`] or
-//! [`http`]. The protocol itself is implemented in [`layer`].
+//! [`http`]. The protocol itself is implemented in [`protocol`].
 
 pub mod http;
 pub mod lifetime;

@@ -3,7 +3,7 @@
 //! A host that can start its own executable again puts a small supervisor process between itself and each program: it
 //! calls [`supervise`] first in `main`, and starts programs through [`Supervision::arguments`]. The supervisor outlives
 //! a host that is killed without warning, adopts the program's orphans, and ends all of them. It also sandboxes the
-//! program: a [`Confinement`] applies to the program and all its descendants, and cannot be removed.
+//! program: a [`SandboxSpec`] applies to the program and all its descendants, and cannot be removed.
 
 mod environment;
 mod peer;

@@ -135,7 +135,7 @@ fn prompts() -> [Descriptor; 5] {
         },
         Descriptor {
             id: "prompts::list",
-            description: "List registered prompts (name, function_id, arg count,  registered_at).",
+            description: "List registered prompts (name, function_id, arg count, registered_at).",
             request_format: Shape::new("ListPromptsInput").done(),
             response_format: Shape::new("ListPromptsOutput")
                 .with("prompts", array_of("PromptEntry"))

@@ -3,7 +3,7 @@
 //! This crate does not read environment variables or the home directory, and makes no network requests by itself: the
 //! caller passes the directories, their order, and the credentials. A failing source does not affect the others.
 //!
-//! A [`Catalogue`] consists of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served
+//! A [`Catalog`] consists of [`Source`]s. It publishes [`Snapshot`]s, and every form in which skills are served
 //! is a function of one: see [`view`]. [`AgentTools`] provides the tools for agents.
 
 mod catalog;

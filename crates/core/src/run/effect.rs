@@ -23,7 +23,7 @@ pub enum Effect {
     /// A step is about to start: refresh the tools, then feed [`Input::Tools`]. Calls of the tools named here are
     /// about to start, so wait for these tools.
     Boundary(Vec<String>),
-    /// Call the model. The result is [`Input::Answered`], [`Input::Extracted`], or [`Input::Failed`].
+    /// Call the model. The result is [`Input::ModelResponded`], [`Input::Extracted`], or [`Input::Failed`].
     CallModel(ModelTask),
     /// Start these calls. The result of each is [`Input::ToolDone`].
     Start(Vec<ToolCall>),

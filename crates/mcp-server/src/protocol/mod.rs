@@ -1,6 +1,6 @@
 //! Server side of MCP, independent of the content served.
 //!
-//! A [`Service`] provides tools, resources, and prompts. The [`Layer`] turns it into an MCP server and handles the
+//! A [`Service`] provides tools, resources, and prompts. The [`Protocol`] turns it into an MCP server and handles the
 //! rest of the protocol: both eras on one connection, pagination, cache hints, subscriptions in both dialects, log
 //! levels, progress, tasks, and sealed request state. The product and the conformance suite's server share it.
 

@@ -57,7 +57,7 @@ fn few_tools_are_all_exposed() {
 async fn many_tools_are_searched_and_loaded() {
     let source = SearchableTools::new(Arc::new(ManyTools(300)), 8000);
     assert_eq!(names(&source), ["tool_search", "tool_load"]);
-    assert_eq!(source.cost(), SchemaCost { total: 2797, offered: 127 });
+    assert_eq!(source.cost(), SchemaCost { total: 2797, offered: 132 });
     let found = call(&source, "tool_search", json!({ "query": "paint FENCE 120" })).await.content.to_text();
     let lines: Vec<_> = found.lines().collect();
     assert_eq!((lines.len(), lines[0], lines[20]), (21, "tool_120: Paints a fence.", "(10 more)"));

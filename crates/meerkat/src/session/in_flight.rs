@@ -1,6 +1,6 @@
 //! The work a run is waiting for: a model call, hooks, tools, a backoff.
 //!
-//! Dropping [`Flight`] cancels all of it.
+//! Dropping [`InFlight`] cancels all of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

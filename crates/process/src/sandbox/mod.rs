@@ -42,7 +42,7 @@ pub enum SecretMasking {
     /// path; a file created in a directory that contains a secret file cannot be read by the program that created it.
     #[default]
     Rules,
-    /// Mounts too, which do not restrict other files. [`can_cover`] returns whether they are supported.
+    /// Mounts too, which do not restrict other files. [`can_mask_secrets`] returns whether they are supported.
     Mounts,
 }
 

@@ -89,7 +89,7 @@ fn contents(info: &ModelInfo, request: &ModelRequest) -> Value {
     let mut turns = contents.turns;
     // The user must speak first and last.
     if turns.first().is_none_or(|turn| turn.role == "model") {
-        let parts = vec![notice("the conversation goes on from here")];
+        let parts = vec![notice("the conversation continues from here")];
         turns.insert(0, Turn { role: "user", parts });
     }
     if turns.last().is_some_and(|turn| turn.role == "model") {

@@ -23,7 +23,7 @@ fn pending_approval_prints_how_to_decide() {
     --- stderr
     no API key configured; using the offline model
     calls awaiting approval: run them with `rkat run --resume=[uuid] --approve all` or reject them with `--deny all`; pass this run's limits, schema, and tools again
-    session [uuid] · 1 step · 0 tool calls · 434 tokens · offline
+    session [uuid] · 1 step · 0 tool calls · 437 tokens · offline
     --- exit 1
     "#);
 }

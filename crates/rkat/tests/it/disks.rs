@@ -179,7 +179,7 @@ fn damaged_record_is_reported_with_its_file() {
 fn assert_warns(done: &Output, database: &Path, cause: &str) {
     assert_eq!(done.code, Some(0), "{done}");
     let warnings: Vec<_> =
-        done.stderr.lines().filter(|line| line.starts_with("warning: session `")).collect();
+        done.stderr.lines().filter(|line| line.starts_with("warning: cannot read session `")).collect();
     let [warning] = warnings[..] else { panic!("{done}") };
     for part in [&database.display().to_string(), cause, "`rkat doctor`"] {
         assert!(warning.contains(part), "no {part} in {warning}");

@@ -66,7 +66,7 @@ impl Report {
     }
 }
 
-/// Checks the SKILL.md of the directory named `folder`.
+/// Checks the SKILL.md of the directory named `dir`.
 #[must_use]
 pub fn lint(dir: &str, file: &[u8]) -> Report {
     let mut findings = strict::check(dir, file);

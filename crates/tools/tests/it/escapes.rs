@@ -24,7 +24,7 @@ fn world() -> Option<World> {
     is_sandbox_available().then(|| World::with_shell(ShellOptions::default()))
 }
 
-/// Makes an attempt outside the sandbox, in a separate world.
+/// Tries a command outside the sandbox, in a separate world.
 async fn succeeds_outside(command: &str, outside: Outside, done: impl Fn(&World, &Value) -> bool) {
     let world = World::with_shell(unsandboxed());
     let tried = match outside {

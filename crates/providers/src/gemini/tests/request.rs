@@ -267,7 +267,7 @@ fn long_history_alternates() {
         })
         .collect();
     let expected = [
-        "user: [SYSTEM NOTICE] the conversation goes on from here",
+        "user: [SYSTEM NOTICE] the conversation continues from here",
         "model: before",
         "user: one | two",
         "model: first",
@@ -293,7 +293,7 @@ fn output_schema_requests_json() {
 #[test]
 fn user_turn_is_first_and_last() {
     let user = |text: &str| json!({ "role": "user", "parts": [{ "text": text }] });
-    let begin = user("[SYSTEM NOTICE] the conversation goes on from here");
+    let begin = user("[SYSTEM NOTICE] the conversation continues from here");
     let answer = json!({ "role": "model", "parts": [{ "text": "well" }] });
     assert_eq!(contents(vec![model(vec![text("well", None)])]), json!([begin, answer, user("Continue.")]));
     assert_eq!(contents(Vec::new()), json!([begin]));
