@@ -36,14 +36,14 @@ def worker_command(place: Place, sdk: str) -> list[str]:
     if language == "Python":
         return [str(CLIENTS / f"iii-{'-'.join(version.split('.')[:2])}" / "bin" / "python"), str(HERE / "iii_seed.py")]
     # The scripts import `iii-sdk`; a symlink selects the version.
-    folder = place.work / sdk
-    (folder / "node_modules").mkdir(parents=True, exist_ok=True)
-    link = folder / "node_modules" / "iii-sdk"
+    directory = place.work / sdk
+    (directory / "node_modules").mkdir(parents=True, exist_ok=True)
+    link = directory / "node_modules" / "iii-sdk"
     if not link.is_symlink():
         link.symlink_to(MODULES / f"iii-sdk-{'-'.join(version.split('.')[:2])}")
     script = "iii_seed_0_9.mjs" if version == "0.9.0" else "iii_seed.mjs"
-    (folder / script).write_text((HERE / script).read_text())
-    return [str(NODE), str(folder / script)]
+    (directory / script).write_text((HERE / script).read_text())
+    return [str(NODE), str(directory / script)]
 
 
 class Worker:

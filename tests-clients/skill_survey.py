@@ -170,16 +170,16 @@ def write_survey(root: Path, count: int, seed: int = 14) -> Written:
         kind = written.skills
         if survey.has(index, "nested") and earlier:
             place, kind = [str(earlier[-1].parent.relative_to(root)), "inner"], written.nested
-        folder = root.joinpath(*place, name)
-        folder.mkdir(parents=True)
-        file = folder / ("skill.md" if survey.has(index, "lower-case file") else "SKILL.md")
+        directory = root.joinpath(*place, name)
+        directory.mkdir(parents=True)
+        file = directory / ("skill.md" if survey.has(index, "lower-case file") else "SKILL.md")
         if survey.has(index, "link") and earlier and kind is written.skills:
-            os.symlink(os.path.relpath(survey.choose.choice(earlier), folder), folder / "SKILL.md")
-            written.links.append(folder / "SKILL.md")
+            os.symlink(os.path.relpath(survey.choose.choice(earlier), directory), directory / "SKILL.md")
+            written.links.append(directory / "SKILL.md")
             continue
         file.write_bytes(survey.text(index, name).encode())
         if index % 11 == 0:
-            (folder / "references").mkdir()
-            (folder / "references" / "more.md").write_text("More.\n")
+            (directory / "references").mkdir()
+            (directory / "references" / "more.md").write_text("More.\n")
         kind.append(file)
     return written

@@ -138,15 +138,15 @@ FRAMES: list[Callable[[str, str], str]] = [
 def write_tree(root: Path, count: int, seed: int = 6) -> list[Path]:
     """Writes `count` skills; returns their directories."""
     choose = random.Random(seed)
-    folders = []
+    directories = []
     for index in range(count):
         name = f"skill-{index}"
         # A name that several directories have, in separate groups.
         if index % 9 == 0:
             name = f"common-{index % 40}"
         group = f"group-{index}" if index % 9 == 0 else f"group-{index % 5}" if index % 7 == 0 else ""
-        folder = root / group / name
-        folder.mkdir(parents=True)
+        directory = root / group / name
+        directory.mkdir(parents=True)
         parts = [choose.choice(NAMES), choose.choice(DESCRIPTIONS), choose.choice(EXTRAS)]
         if choose.random() < 0.1:
             choose.shuffle(parts)
@@ -154,17 +154,17 @@ def write_tree(root: Path, count: int, seed: int = 6) -> list[Path]:
         body = choose.choice(BODIES)
         fill = lambda text: text.replace("{n}", name).replace("{N}", name.upper())  # noqa: E731
         text = choose.choice(FRAMES)(fill(head), fill(body))
-        file = folder / ("skill.md" if index % 97 == 0 else "SKILL.md")
+        file = directory / ("skill.md" if index % 97 == 0 else "SKILL.md")
         file.write_bytes(text.encode())
         if index % 11 == 0:
-            (folder / "references").mkdir()
-            (folder / "references" / "more.md").write_text("More.\n")
+            (directory / "references").mkdir()
+            (directory / "references" / "more.md").write_text("More.\n")
         if index % 13 == 0:
-            nested = folder / "nested" / "inner"
+            nested = directory / "nested" / "inner"
             nested.mkdir(parents=True)
             (nested / "SKILL.md").write_text("---\nname: inner\ndescription: d\n---\n")
-        folders.append(folder)
+        directories.append(directory)
     # Symlinks to directories, and one that forms a cycle.
-    os.symlink(folders[1], root / "linked")
+    os.symlink(directories[1], root / "linked")
     os.symlink(root, root / "circle")
-    return folders
+    return directories

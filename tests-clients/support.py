@@ -88,8 +88,8 @@ class Place:
     def __init__(self, base: Path) -> None:
         self.log = base / "server.log"
         self.state, self.home, self.work = (base / name for name in ("state", "home", "work"))
-        for folder in (self.state, self.home, self.work):
-            folder.mkdir()
+        for directory in (self.state, self.home, self.work):
+            directory.mkdir()
 
     def server(self) -> list[str]:
         """Returns the command line of a server in this place."""

@@ -105,16 +105,16 @@ class Coop:
         query = f"mode=x&access_token={CANARIES['server-query']}"
         url = f"http://someone:{CANARIES['server-userinfo']}@{self.echoes}/mcp?{query}"
         remote = {"name": "remote", "url": url, "headers": {"X-Api-Key": CANARIES["server-header"]}}
-        folder = self.place.home / ".rkat"
-        folder.mkdir()
+        directory = self.place.home / ".rkat"
+        directory.mkdir()
         lines = []
         for entry in (program("leaky"), program("dying", "--die"), remote):
             lines.append("[[servers]]")
             for key, value in entry.items():
                 table = ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) if isinstance(value, dict) else ""
                 lines.append(f"{key} = {{ {table} }}" if table else f"{key} = {json.dumps(value)}")
-        (folder / "mcp.toml").write_text("\n".join(lines) + "\n")
-        (folder / "mcp.toml").chmod(0o600)
+        (directory / "mcp.toml").write_text("\n".join(lines) + "\n")
+        (directory / "mcp.toml").chmod(0o600)
 
     def rkat(self, *arguments: str, check: int | None = None) -> str:
         command = [os.environ["RKAT"], *arguments, "--state-root", str(self.place.state), "--realm", "test"]

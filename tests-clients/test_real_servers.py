@@ -127,12 +127,12 @@ def python_server(place: Place) -> str:
 
 @test("files are read and written through the filesystem server")
 def _(place: Place) -> None:
-    folder = place.work / "shared"
-    folder.mkdir()
-    path = str(folder / "a.txt")
+    directory = place.work / "shared"
+    directory.mkdir()
+    path = str(directory / "a.txt")
     document = use(
         place,
-        npm("files", "server-filesystem", str(folder)),
+        npm("files", "server-filesystem", str(directory)),
         "files__write_file",
         json.dumps({"path": path, "content": "written by a test"}),
         "files__read_text_file",
@@ -144,7 +144,7 @@ def _(place: Place) -> None:
     written, read, refused = document["results"]
     expect(written["is_error"], False, "writing fails")
     expect("written by a test" in read["text"], True, "what was written is read")
-    expect((folder / "a.txt").read_text(), "written by a test", "the file itself")
+    expect((directory / "a.txt").read_text(), "written by a test", "the file itself")
     expect(refused["is_error"], True, "a path outside is refused")
     expect("Access denied" in refused["text"], True, "the server's own message is preserved")
 

@@ -254,19 +254,19 @@ def rkat(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def is_valid(folder: Path) -> bool:
+def is_valid(directory: Path) -> bool:
     """Returns the verdict of the reference validator. It fails on a few files, which then count as invalid."""
     try:
-        return not validate(folder)
+        return not validate(directory)
     except Exception:
         return False
 
 
-def expect_same_verdicts(place: Place, tree: Path, folders: list[Path]) -> None:
+def expect_same_verdicts(place: Place, tree: Path, directories: list[Path]) -> None:
     linted = json.loads(rkat(place, "skill", "lint", "--strict", "--json", str(tree)).stdout)["skills"]
     ours = {Path(entry["path"]).parent: entry for entry in linted}
-    expect(sorted(set(folders) - set(ours)), [], "directories that were not checked")
-    other = [str(folder) for folder in folders if ours[folder]["valid"] != is_valid(folder)]
+    expect(sorted(set(directories) - set(ours)), [], "directories that were not checked")
+    other = [str(directory) for directory in directories if ours[directory]["valid"] != is_valid(directory)]
     expect(other, [], "directories with another verdict")
     expect(sum(entry["valid"] for entry in linted) > SKILLS // 20, True, "a fair share of the skills is valid")
 

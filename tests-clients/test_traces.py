@@ -40,10 +40,10 @@ def rkat(place: Place, prompt: str, *arguments: str, **more: str) -> subprocess.
 
 def leaky(place: Place) -> None:
     """Configures the leaky server for the user of a place."""
-    folder = place.home / ".rkat"
-    folder.mkdir()
+    directory = place.home / ".rkat"
+    directory.mkdir()
     entry = f'[[servers]]\nname = "leaky"\ncommand = "{sys.executable}"\nargs = ["{LEAKY}"]\nrequired = true\n'
-    (folder / "mcp.toml").write_text(entry)
+    (directory / "mcp.toml").write_text(entry)
 
 
 def attributes(span: Any, *left_out: str) -> dict[str, Any]:

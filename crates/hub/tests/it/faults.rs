@@ -71,7 +71,7 @@ async fn message_limit_is_64_mebibytes() {
 }
 
 #[tokio::test]
-async fn busy_worker_is_throttled_and_others_do_not_wait() {
+async fn throttled_worker_does_not_delay_others() {
     let limits = Limits { messages_per_second: 50, ..Limits::default() };
     let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
     let (mut loud, mut other) = (served.raw().await, served.raw().await);

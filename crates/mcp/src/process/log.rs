@@ -144,7 +144,7 @@ mod tests {
     use super::{MAX_TAIL, ProcessLog, StrayOutput};
 
     #[test]
-    fn only_the_end_of_a_long_stream_is_retained() {
+    fn only_the_end_of_stderr_is_retained() {
         let log = ProcessLog::default();
         log.append(&vec![b'a'; MAX_TAIL * 3]);
         log.append(b"the end\n");

@@ -271,7 +271,7 @@ impl ToolsConfig {
 
 impl Config {
     /// Registers the document's secrets with the redactor.
-    pub(crate) fn tell_secrets(&self, redactor: &Redactor) {
+    pub(crate) fn register_secrets(&self, redactor: &Redactor) {
         for server in self.self_hosted.servers.values() {
             server.bearer_token.iter().for_each(|token| redactor.add(token));
             redactor.add_url(&server.base_url);

@@ -93,7 +93,7 @@ impl ConfigService {
             None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
             Some(row) => {
                 let config = parse(&explain_result(&*self.store, decode(&row)).await?)?;
-                config.tell_secrets(&self.redactor);
+                config.register_secrets(&self.redactor);
                 Ok(CurrentConfig { config, generation: row.generation })
             }
         }

@@ -99,7 +99,7 @@ async fn run(runtime: &Runtime, turn: TurnOptions) -> meerkat::SessionId {
 }
 
 #[tokio::test]
-async fn inline_image_is_stored_once_and_sent_every_step() {
+async fn inline_image_is_stored_once() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
     let id = run(&runtime, asking(vec![words("what is this?"), inline(PIXEL)])).await;
@@ -204,7 +204,7 @@ async fn tool_images_are_stored_and_sent() {
 }
 
 #[tokio::test]
-async fn audio_of_a_tool_is_stored_with_a_placeholder() {
+async fn tool_audio_is_stored_with_a_placeholder() {
     let speak = FnTool::new("speak", |_| async {
         let source = MediaSource::Inline { data: PIXEL.to_owned() };
         let audio = ContentBlock::File { media_type: "audio/wav".to_owned(), source };

@@ -93,7 +93,7 @@ fn own(lines: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn last_text_is_found_far_back_in_the_history() {
+async fn last_text_is_found_far_back() {
     let calls = (0..20).map(|n| Script::call(&format!("c{n}"), "look", json!({})));
     let script = [Script::say("first"), Script::say("second")].into_iter().chain(calls);
     let look = FnTool::new("look", async |_| ToolOutput::text("nothing"));

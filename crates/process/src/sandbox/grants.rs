@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_of_a_secret_are_granted_one_by_one() {
+    fn siblings_of_a_secret_are_granted() {
         let scratch = tree(&["home/.ssh", "home/work/src", "home/.config/gcloud", "home/.config/git", "etc"]);
         assert_eq!(
             names(scratch.path(), &["home/.ssh", "home/.config/gcloud"]),

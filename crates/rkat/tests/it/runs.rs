@@ -16,7 +16,7 @@ fn run_prints_answer_and_summary() {
 }
 
 #[test]
-fn word_that_is_not_a_command_is_a_prompt() {
+fn unknown_command_is_a_prompt() {
     assert_snapshot!(Rkat::new().args(["say hello"]).run(), @r"
     hello
     --- stderr

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_only_resembles_a_fence_is_not_code() {
+    fn text_resembling_a_fence_is_not_code() {
         for text in [
             "    ```\na",
             "``\na",

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_that_does_not_fit_leaves_room_for_others() {
+    fn oversized_entry_leaves_room_for_others() {
         let sizes = [(10, 5), (500, 5), (10, 300)];
         let entries = sizes.map(|(fixed, description)| EntrySize { fixed, description });
         assert_eq!(Fit::new(&entries, 100), Fit { listed: vec![0, 2], longest: 75 });

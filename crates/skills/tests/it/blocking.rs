@@ -133,7 +133,7 @@ fn settings_do_not_wait_for_a_scan() {
 }
 
 #[test]
-fn dropping_a_watch_does_not_wait_for_a_scan() {
+fn dropping_a_watch_does_not_block() {
     let (catalog, control) = SlowSource::catalog();
     let options = WatchOptions { fs_events: FsEvents::Disabled, ..WatchOptions::default() };
     let watch = catalog.watch(options).unwrap();

@@ -161,7 +161,7 @@ fn created_skill_is_valid() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn skill_directory_may_be_a_symlink_in_the_project() {
+async fn skill_directory_may_be_a_symlink() {
     use std::os::unix::fs::symlink;
     let world = World::new();
     world.skill("from", "pdf", "PDFs");

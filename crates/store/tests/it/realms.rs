@@ -26,7 +26,7 @@ fn write_manifest(scratch: &Scratch, text: &str) {
 }
 
 #[test]
-fn new_realm_has_a_manifest_a_database_and_an_owner() {
+fn new_realm_has_its_files() {
     let scratch = Scratch::new();
     let realm = scratch.open(7).unwrap();
     let paths = scratch.paths();
@@ -209,7 +209,7 @@ fn realm_in_use_is_deleted_only_if_forced() {
 }
 
 #[test]
-fn realm_is_in_use_until_its_store_is_dropped() {
+fn realm_is_used_until_its_store_drops() {
     let scratch = Scratch::new();
     let store = scratch.open(1).unwrap().store();
     assert!(matches!(Realm::delete(scratch.root(), &id("test"), Force::No), Err(Error::RealmInUse(_))));

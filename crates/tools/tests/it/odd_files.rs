@@ -76,7 +76,7 @@ async fn gigantic_line_is_not_searched() {
 }
 
 #[tokio::test]
-async fn sparse_file_of_a_terabyte_is_read_in_part() {
+async fn sparse_terabyte_file_is_read_in_part() {
     let world = World::new();
     sparse(&world, "sparse", "line\n".repeat(4000).as_bytes(), 1 << 40);
     let first = call_with_timeout(&world, "read_file", json!({ "path": "sparse", "limit": 1 })).await;

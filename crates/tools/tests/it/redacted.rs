@@ -39,7 +39,7 @@ async fn secret_cut_by_the_capture_limit_is_masked() {
 }
 
 #[tokio::test]
-async fn secret_in_the_output_of_a_job_is_masked() {
+async fn secret_in_job_output_is_masked() {
     let world = World::with_shell(unsandboxed());
     let started = world.json("shell", json!({ "command": command(100_000), "background": true })).await;
     let mut job = Value::Null;
@@ -54,7 +54,7 @@ async fn secret_in_the_output_of_a_job_is_masked() {
 }
 
 #[tokio::test]
-async fn secret_at_the_end_of_a_cut_line_is_masked() {
+async fn secret_at_a_cut_is_masked() {
     let world = World::new();
     world.write("line", &format!("{}{KNOWN_SECRET}", "x".repeat(64 * 1024 - LEFT)));
     let output = world.text("read_file", json!({ "path": "line" })).await;

@@ -200,7 +200,7 @@ async fn file_tools_reject_writing_secret_files() {
 }
 
 #[tokio::test]
-async fn secret_in_a_directory_with_odd_name_is_not_read() {
+async fn secret_in_oddly_named_directory_is_masked() {
     use std::os::unix::ffi::OsStrExt as _;
     let world = world(&[]);
     let dir = world.path("work").join(std::ffi::OsStr::from_bytes(b"odd\xff"));

@@ -39,7 +39,7 @@ fn non_object_payloads_are_forwarded_unchanged() {
 }
 
 #[test]
-fn void_calls_get_a_fresh_id_and_no_answer() {
+fn void_calls_get_a_fresh_id() {
     let mut table = TestCore::new();
     let (owner, caller) = (table.worker(), table.worker());
     table.send(owner, function("f"));
@@ -63,7 +63,7 @@ fn unknown_function_is_an_error() {
 }
 
 #[test]
-fn function_behind_a_url_is_listed_but_not_called() {
+fn url_function_is_listed_but_not_called() {
     let mut table = TestCore::new();
     let worker = table.worker();
     let registered = json!({ "type": "registerfunction", "id": "web::f",
@@ -190,7 +190,7 @@ fn queue_provider_gets_the_call_before_the_receipt() {
 }
 
 #[test]
-fn too_long_message_is_an_error_and_not_sent() {
+fn too_long_message_is_not_sent() {
     let mut table = TestCore::new();
     let (python, caller) = (table.worker(), table.worker());
     table.send(python, function("f"));

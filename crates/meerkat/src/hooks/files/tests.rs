@@ -148,7 +148,7 @@ fn hooks_of_every_enclosing_project_apply() {
 }
 
 #[test]
-fn home_is_not_a_project_if_user_dir_differs() {
+fn home_is_never_a_project() {
     let world = World::new(&[
         ("home/.rkat/config.toml", hook("home")),
         ("home/work/.rkat/config.toml", hook("outer")),

@@ -94,7 +94,7 @@ fn stream_may_be_done_without_finish_reason() {
 }
 
 #[test]
-fn usage_may_come_with_every_chunk_and_in_part() {
+fn usage_may_come_in_parts() {
     let mut first = delta(json!({ "content": "x" }));
     first["usage"] = json!({ "prompt_tokens": 3, "completion_tokens": 1 });
     let mut last = stop("stop");

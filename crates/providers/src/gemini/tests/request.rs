@@ -34,7 +34,7 @@ fn plain_request_is_one_turn() {
 }
 
 #[test]
-fn path_names_the_model_and_key_is_a_header() {
+fn path_names_the_model() {
     let path = "/v1beta/models/gemini-3-flash-preview:streamGenerateContent?alt=sse";
     assert_eq!(wire().path(&able()), path);
     let tuned = ModelInfo::new("tunedModels/own", Provider::Gemini);
