@@ -13,7 +13,7 @@ pub(crate) async fn explain_result<T>(store: &dyn Store, result: Result<T, Error
     }
 }
 
-/// Explains the error itself, like [`explained`].
+/// Explains the error itself, like [`explain_result`].
 pub(crate) async fn explain(store: &dyn Store, error: Error) -> Error {
     let Error::Record { what, source, .. } = error else { return error };
     match store.examine().await {

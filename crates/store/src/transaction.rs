@@ -27,7 +27,7 @@ pub enum Guard {
         /// The caller's clock.
         now: Timestamp,
     },
-    /// The session's lease is held, in the sense of [`Guard::Free`].
+    /// The session's lease is held, in the sense of [`Guard::LeaseFree`].
     Running {
         /// The session.
         session: SessionId,

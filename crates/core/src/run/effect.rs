@@ -27,11 +27,11 @@ pub enum Effect {
     CallModel(ModelTask),
     /// Start these calls. The result of each is [`Input::ToolDone`].
     Start(Vec<ToolCall>),
-    /// Call the hooks of this point. The result is [`Input::Consulted`].
+    /// Call the hooks of this point. The result is [`Input::HooksFinished`].
     RunHooks(Box<HookInvocation>),
-    /// Check which of these calls may be run. The result is [`Input::Vetted`].
+    /// Check which of these calls may be run. The result is [`Input::CallsChecked`].
     CheckCalls(Vec<ToolCall>),
-    /// Start a delay. The result is [`Input::Rested`].
+    /// Start a delay. The result is [`Input::SleepElapsed`].
     Sleep(Duration),
     /// Cancel everything that was started; no results are expected anymore.
     CancelAll,
