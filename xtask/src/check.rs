@@ -1,6 +1,7 @@
 //! `check`: everything that can be checked without running the code.
 
 use crate::error::Error;
+use crate::graph;
 use crate::process::{self, cargo};
 use crate::profile::PROFILES;
 use crate::words;
@@ -11,6 +12,7 @@ const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
 pub(crate) fn run() -> Result<(), Error> {
     process::run(&mut cargo(["fmt", "--all", "--check"]))?;
     words::check()?;
+    graph::check()?;
     let workspace = ["clippy", "--workspace", "--all-targets", "--all-features"];
     process::run(&mut cargo(workspace.into_iter().chain(DENY_WARNINGS)))?;
     for profile in &PROFILES {

@@ -20,6 +20,8 @@ pub(crate) enum Error {
     Reference { differences: Vec<String> },
     /// The wording breaks the rules of `xtask/words.txt`.
     Words(Vec<String>),
+    /// Crates or modules use each other in a way that is not documented.
+    Layers(Vec<String>),
     /// Tests failed; they have been reported.
     Tests,
 }
@@ -46,6 +48,10 @@ impl fmt::Display for Error {
             }
             Self::Words(findings) => {
                 write!(f, "phrases from xtask/words.txt")?;
+                findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Self::Layers(findings) => {
+                write!(f, "the layers differ from what is written down")?;
                 findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
             Self::Tests => f.write_str("tests failed"),

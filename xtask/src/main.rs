@@ -11,9 +11,12 @@ mod clients;
 mod docs;
 mod error;
 mod fuzz;
+mod graph;
 mod link_order;
 mod process;
 mod profile;
+mod source;
+mod stats;
 mod tally;
 mod test;
 #[cfg(test)]
@@ -27,7 +30,8 @@ use error::Error;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check           formatting, wording, lints in every feature profile, documentation
+  check           formatting, wording, layers, lints in every feature profile, documentation;
+                  --stats only prints lines of code, cycles, and scattered types
   test            all tests, with real MCP clients against the built programs
   docs [--check]  write docs/reference from the code, or only compare it
   bench [NAME]    benchmarks, all or one; --smoke for a short run
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["check"] => check::run(),
+        ["check", "--stats"] => stats::print(),
         ["test"] => test::run(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::compare(),
