@@ -1,4 +1,4 @@
-"""The official MCP conformance suite, against a fixture server on our own protocol layer, and against the product.
+"""The official MCP conformance suite, against a fixture server on the same protocol code, and against the product.
 
 The suite expects tools and resources by name, so a product cannot pass it unmodified: the fixtures are in an example
 of the server's crate. The product runs every scenario that needs none of them.

@@ -173,7 +173,7 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.tools.0.input_schema.properties.path", {"type": "text"}, "not JSON Schema 2020-12"),
         ("body.tools.0.input_schema.properties.a b", {}, "input_schema.properties: 'a b' does not match"),
         ("body.output_config.format.schema.additionalProperties", GONE, "schema.additionalProperties: must be false"),
-        ("body.output_config.format.schema.properties.ok.minimum", 1, "ok.minimum: the provider does not take"),
+        ("body.output_config.format.schema.properties.ok.minimum", 1, "ok.minimum: the provider does not support"),
     ]),
     ("responses", RESPONSES, [
         ("headers.authorization", GONE, "headers.authorization: no bearer token"),
@@ -266,7 +266,7 @@ BAD: list[tuple[str, dict[str, Any], list[tuple[str, Any, str]]]] = [
         ("body.generationConfig.thinkingConfig.thinking_budget", 3, "thinkingConfig: a budget and a level together"),
         ("body.generationConfig.thinkingConfig.thinkingLevel", "LOUD", "LOUD is not a valid ThinkingLevel"),
         ("body.generationConfig.responseMimeType", GONE, "responseMimeType: a schema needs application/json"),
-        ("body.generationConfig.responseJsonSchema.not", {}, "responseJsonSchema.not: the provider does not take"),
+        ("body.generationConfig.responseJsonSchema.not", {}, "responseJsonSchema.not: the provider does not support"),
         ("body.generationConfig.routingConfig", {}, "body: the SDK does not send this"),
         ("body.toolConfig", GONE, "body.toolConfig: custom tools alongside the provider's need"),
         ("body.tools.0.functionDeclarations.0.name", "9a", "'9a' does not start with a letter or `_`"),

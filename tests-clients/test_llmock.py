@@ -156,7 +156,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 def _(place: Place, form: Format, mock: Mock) -> None:
     mock.script(SAY, cut("truncate"))
     done = run(place, form, "What is the tide?")
-    reason = "without a finish reason" if form == GEMINI else "before the answer did"
+    reason = "without a finish reason" if form == GEMINI else "before the response did"
     expect_recovery(done, [f"{form.provider}: the stream ended {reason}"])
     mock.expect_clean(calls=1, attempts=2, faults=1)
 

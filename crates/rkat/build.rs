@@ -1,8 +1,8 @@
 //! Places the functions used at startup next to each other in the binary.
 //!
-//! The operating system loads a binary in pieces of 64 KiB. `rkat skill serve` runs a twentieth of the code, and without
-//! an order it is spread over half of those pieces. `start.order` lists the names by crate; `cargo xtask order` generates
-//! it. A name that matches nothing is harmless: the process only uses more memory.
+//! The operating system loads a binary in pieces of 64 KiB. `rkat skill serve` runs a twentieth of the code, and
+//! without an order it is spread over half of those pieces. `start.order` lists the names by crate; `cargo xtask order`
+//! generates it. A name that matches nothing is harmless: the process only uses more memory.
 
 #![expect(
     clippy::disallowed_methods,

@@ -14,8 +14,8 @@ use crate::source::{files, is_word, production_code};
 /// For each module, the modules it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Fails if an arrow between crates is missing from ARCHITECTURE.md or unused, or if the modules in cycles are not
-/// those of the list.
+/// Fails if a dependency between crates is missing from ARCHITECTURE.md or listed but unused, or if the modules in cycles
+/// are not those of the list.
 pub(crate) fn check() -> Result<(), Error> {
     let mut findings = Vec::new();
     let architecture = read(&root().join("ARCHITECTURE.md"))?;

@@ -1,4 +1,4 @@
-//! Rust source as text and code: enough of a lexer to tell comments and literals from the rest, and to leave out tests.
+//! Lexer for Rust source that separates comments and literals from code, and omits tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ pub(crate) fn files(dir: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Err
         let path = entry.map_err(Error::file(dir))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if path.is_dir() {
-            if !name.starts_with('.') && !name.starts_with("target") && name != "node_modules" {
+            let is_output = name == "target" || name.starts_with("target-") || name == "node_modules";
+            if !name.starts_with('.') && !is_output {
                 files.extend(self::files(&path, extensions)?);
             }
         } else if path
@@ -91,11 +92,14 @@ fn next_token(source: &str) -> (&str, Piece) {
     if source.starts_with("//") {
         return (&source[..source.find('\n').unwrap_or(source.len())], Piece::Comment);
     }
-    if let Some(raw) = source.strip_prefix('r') {
+    if source.starts_with("/*") {
+        return (&source[..source.find("*/").map_or(source.len(), |at| at + 2)], Piece::Comment);
+    }
+    if let Some(raw) = ["r", "br", "cr"].iter().find_map(|prefix| source.strip_prefix(prefix)) {
         let hashes = raw.len() - raw.trim_start_matches('#').len();
         if raw[hashes..].starts_with('"') {
             let closing = format!("\"{}", "#".repeat(hashes));
-            let start = 2 + hashes;
+            let start = source.len() - raw.len() + hashes + 1;
             let end = source[start..].find(&closing).map_or(source.len(), |at| start + at + closing.len());
             return (&source[..end], Piece::Literal);
         }
@@ -128,7 +132,7 @@ fn next_token(source: &str) -> (&str, Piece) {
     (&source[..word.max(first)], Piece::Code)
 }
 
-/// Returns true for the characters of identifiers.
+/// Returns `true` for the characters of identifiers.
 pub(crate) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
@@ -140,7 +144,7 @@ mod tests {
     const SOURCE: &str = "fn a() { let x = 'a'; } // b 1\nlet s = \"b \\\" 2\"; let q = ['\"', '\\'', '{'];\na(r#\"b \" 3\"#);\n";
 
     #[test]
-    fn comments_and_literals_are_told_from_code() {
+    fn comments_and_literals_are_separated_from_code() {
         let text = only(SOURCE, |piece, _| piece != Piece::Code);
         assert_eq!((text.matches('b').count(), text.lines().count()), (3, 3), "{text}");
         let code = only(SOURCE, |piece, _| piece == Piece::Code);

@@ -1,4 +1,4 @@
-//! `check --stats`: the numbers by which the size and shape of the code are followed.
+//! `check --stats`: metrics of the size and structure of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

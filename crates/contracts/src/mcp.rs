@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An MCP server: a command to start (`command`, `args`, `env`) or a URL (`url`, `headers`, `transport`).
-/// `${NAME}` in a value expands to an environment variable of this process.
+/// `${NAME}` in a value expands to an environment variable of this process; in `url` and `headers`, only the owner may
+/// use it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerInput {
@@ -31,7 +32,7 @@ pub struct McpServerInput {
     /// `streamable-http` or `sse`, for a URL; detected if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// Seconds until its tools must be known (default 10).
+    /// Time limit for connecting and listing tools, in seconds (default 10).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout_secs: Option<u64>,
     /// Seconds a call may take without a response or progress (default 300).

@@ -232,7 +232,7 @@ pub struct CompletedReply {
     /// Cost of the session so far in US dollars, if the model's price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
-    /// Cause of the run's end, if not the agent.
+    /// Reason the run ended, if the agent did not end it with an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_cause_kind: Option<TerminalCause>,
     /// Notes on how the request was handled.
@@ -268,7 +268,7 @@ pub struct PendingReply {
 /// A call for the caller to run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PendingCall {
-    /// The call's id, for `tool_results`.
+    /// The call's id, for `tool_results` or `approvals`.
     pub tool_use_id: String,
     /// Name of the tool.
     pub tool_name: String,

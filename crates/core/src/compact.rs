@@ -96,7 +96,7 @@ pub(crate) fn carry_over(compacted: Vec<PinnedText>, current: &[PinnedText], roo
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
     const IMAGE: u64 = 1600;
-    // The placeholder that the model gets instead.
+    // A file is replaced by a placeholder of about this length.
     const FILE: u64 = 32;
     let text = |text: &str| text.len() as u64 / 4;
     let block = |block: &ContentBlock| match block {

@@ -27,7 +27,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// No session has this id, or it is archived and the request needs an active one.
+    /// No session has this id, or it is archived and the request needs one that is not.
     SessionNotFound = "SESSION_NOT_FOUND",
     /// The session has an active run. Requests are not queued; try again after the run has ended.
     SessionBusy = "SESSION_BUSY",

@@ -186,7 +186,7 @@ impl Message {
         blocks.iter().filter_map(call).collect()
     }
 
-    /// Returns true if this is a response that was cut short by an interrupt.
+    /// Returns `true` if this is a response that was cut short by an interrupt.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         matches!(self, Self::Assistant { stop_reason: StopReason::Cancelled, .. })

@@ -40,13 +40,13 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns true for controls, line separators, and characters that reorder the text around them.
+/// Returns `true` for controls, line separators, and characters that reorder the text around them.
 fn is_unsafe(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns true for characters without a visible glyph. Some belong to ordinary text, such as the joiners of
+/// Returns `true` for characters without a visible glyph. Some belong to ordinary text, such as the joiners of
 /// emoji.
 fn is_invisible(letter: char) -> bool {
     matches!(letter,

@@ -223,7 +223,7 @@ pub fn is_secret_name(name: &str) -> bool {
     })
 }
 
-/// Returns true for paths and numbers, which are not secrets, whatever their name.
+/// Returns `true` for paths and numbers, which are not secrets, whatever their name.
 fn is_plain(value: &str) -> bool {
     value.starts_with(['/', '~', '.']) || value.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -274,7 +274,7 @@ fn script(command: &str, line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns true for the scheme before the secret in an `Authorization` header.
+/// Returns `true` for the scheme before the secret in an `Authorization` header.
 fn is_scheme(word: &str) -> bool {
     ["basic", "bearer", "token"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }

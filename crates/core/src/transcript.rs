@@ -73,7 +73,7 @@ impl Transcript {
         self.messages.iter().rev().find_map(|message| message.assistant_text())
     }
 
-    /// Returns true if the last prompt or tool results, including `added`, have no response from the model.
+    /// Returns `true` if the last prompt or tool results, including `added`, have no response from the model.
     pub(crate) fn is_unanswered(&self, added: &[Arc<Message>]) -> bool {
         let last = self.messages.iter().chain(added).rfind(|message| !is_summary(message));
         last.is_some_and(|message| !is_response(message))
@@ -92,7 +92,7 @@ impl Transcript {
     }
 }
 
-/// Returns true if the model wrote the message. Images from tools are assistant messages, too.
+/// Returns `true` if the model wrote the message. Images from tools are assistant messages, too.
 fn is_response(message: &Message) -> bool {
     let is_image = |block: &AssistantBlock| matches!(block, AssistantBlock::Image(_));
     match message {
@@ -101,7 +101,7 @@ fn is_response(message: &Message) -> bool {
     }
 }
 
-/// Returns true for summaries. They are messages, too, but are skipped where they were written.
+/// Returns `true` for summaries. They are messages, too, but are skipped where they were written.
 pub(crate) fn is_summary(message: &Message) -> bool {
     matches!(message, Message::SystemNotice { body, .. } if body.starts_with(Compaction::MARK))
 }

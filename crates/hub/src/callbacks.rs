@@ -35,12 +35,12 @@ impl Callbacks {
         self.waiting.push_back(callback);
     }
 
-    /// Returns true if no callback is pending or running.
+    /// Returns `true` if no callback is pending or running.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.is_running
     }
 
-    /// Returns true if the calling thread must run the pending callbacks.
+    /// Returns `true` if the calling thread must run the pending callbacks.
     pub(crate) fn claim(&mut self) -> bool {
         let claimed = !self.waiting.is_empty() && !self.is_running;
         self.is_running |= claimed;

@@ -57,7 +57,7 @@ impl CallError {
         Self::new("deserialization_error", message)
     }
 
-    /// Returns true if no function has the id that was called.
+    /// Returns `true` if no function has the id that was called.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code == NOT_FOUND
     }

@@ -32,7 +32,7 @@ impl Guarded {
         &self.owner
     }
 
-    /// Returns true if the connection may change what `owner` registered: its own entries, or those of a connection
+    /// Returns `true` if the connection may change what `owner` registered: its own entries, or those of a connection
     /// that has ended.
     #[must_use]
     pub fn may_replace(&self, owner: &str) -> bool {
@@ -42,7 +42,7 @@ impl Guarded {
         owner == self.owner || connection.is_some_and(gone)
     }
 
-    /// Returns true if a function may be called on behalf of the connection.
+    /// Returns `true` if a function may be called on behalf of the connection.
     #[must_use]
     pub fn may_use(&self, function_id: &str) -> bool {
         self.hub.upgrade().is_some_and(|hub| hub.inspect(|core| core.may_use(self.peer, function_id)))

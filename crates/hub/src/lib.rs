@@ -1,8 +1,8 @@
 //! A server of the iii protocol.
 //!
 //! Workers in any language connect over WebSocket with the published iii SDKs, register functions and trigger
-//! types, and call each other's. Functions of this process are registered on the same hub. Decisions are made in one
-//! place without sockets; around it, one task per connection reads and writes.
+//! types, and call each other's functions. Functions of this process are registered on the same hub. Decisions are made
+//! in one place without sockets; around it, one task per connection reads and writes.
 //!
 //! If a function id is registered several times, the newest registration receives the calls; when it is removed, the
 //! previous one becomes active again. Ids of this process cannot be taken over, and a connection under access rules

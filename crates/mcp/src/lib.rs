@@ -3,8 +3,8 @@
 //! Servers connect in the background, and their tools appear when they are ready; a slow, broken, or exited server does
 //! not affect the others. Commands that were started are stopped together with all their child processes.
 //!
-//! The crate reads no environment, home directory, or files: configuration, variables, and credentials are passed in as
-//! values and ports.
+//! The crate does not read the environment, the home directory, or files: configuration, variables, and credentials are
+//! passed in as values and ports.
 
 mod auth;
 mod client_features;

@@ -312,7 +312,7 @@ pub(crate) fn hosted_model(
     }
 }
 
-/// Creates a model of a self-hosted server, which knows it as `name`.
+/// Creates a model of a self-hosted server; `name` is the server's name for it.
 #[cfg(feature = "openai")]
 pub(crate) fn self_hosted_model(
     info: ModelInfo,

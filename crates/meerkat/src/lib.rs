@@ -70,7 +70,7 @@ pub use meerkat_hub as hub;
 /// MCP client.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp as mcp;
-/// The connected MCP servers of a runtime, under their name in the capability matrix. [`McpServers::shared`] returns
+/// The connected MCP servers of a runtime; the alias is part of the public contract. [`McpServers::shared`] returns
 /// one; `wait_until_ready(timeout)` waits like `rkat run --wait-for-mcp`.
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp::ServerSet as McpRouterAdapter;

@@ -119,7 +119,7 @@ impl Providers {
         let unusable = |reason: String| Error::Model { model: info.id.clone(), reason };
         let at = hosted(info.provider).ok_or_else(|| unusable("no provider serves this model".to_owned()))?;
         if Catalog::built_in().find(&info.id).is_some_and(|entry| !entry.serves_runs()) {
-            return Err(unusable("it is for live channels only".to_owned()));
+            return Err(unusable("it is a realtime-only model, which cannot serve runs".to_owned()));
         }
         let endpoint = self.endpoint(info.provider, &at, config).map_err(|variables| {
             unusable(format!("no API key; set {variables}, or use the model `offline`"))

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-/// Returns true if the client of an accepted connection is a process on this machine that runs as the same user.
+/// Returns `true` if the client of an accepted connection is a process on this machine that runs as the same user.
 ///
 /// `server` is the local address of the accepted socket and `client` its peer address. The answer is only known while
 /// both ends are open; it is `false` whenever it is unknown. Blocks briefly to read a kernel file.

@@ -25,7 +25,7 @@ use crate::sandbox::{SandboxSpec, TEST_MASKING, confine, prepare, test_masking};
 /// The argument that runs the host's executable as a supervisor.
 const FLAG: &str = "__supervise";
 
-/// Time for a program to exit by itself, and again after it was signalled.
+/// Time for a program to exit by itself, and again after it was signaled.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Grace period for a program whose host is gone.
 const ORPHAN_GRACE: Duration = Duration::from_millis(500);

@@ -1,6 +1,6 @@
-//! Implementations of [`meerkat_core::Model`], one directory for each.
+//! Implementations of [`meerkat_core::Model`], one directory per wire format.
 //!
-//! A directory owns one wire format: request bodies and response parsing, as pure functions separate from the HTTP
+//! A directory owns its wire format: request bodies and response parsing, as pure functions separate from the HTTP
 //! client. The core decides what a run does with a response. Nothing here retries, logs, or reads the environment:
 //! everything a model needs is passed to it.
 

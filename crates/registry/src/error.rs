@@ -73,7 +73,7 @@ pub enum Error {
     #[error(transparent)]
     State(#[from] BusError),
     /// The registry has no such function.
-    #[error("`{0}` is no function of the registry")]
+    #[error("`{0}` is not a function of the registry")]
     UnknownFunction(String),
 }
 

@@ -21,7 +21,8 @@ pub(crate) use words::normalize;
 
 /// Run LLM agents with durable sessions.
 ///
-/// If the first word is not a command, it is the prompt: `rkat "write a haiku"` is short for `rkat run "write a haiku"`.
+/// If the first word is not a command, it is the prompt: `rkat "write a haiku"` is short for
+/// `rkat run "write a haiku"`.
 #[derive(Debug, Parser)]
 #[command(name = "rkat", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -64,7 +65,7 @@ fn parse_dollars(text: &str) -> Result<Usd, String> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Realm")]
 pub(crate) struct ScopeArgs {
-    /// Use this realm [default: the current directory's].
+    /// Use this realm [default: the current project's].
     #[arg(short, long, global = true, value_name = "ID", conflicts_with = "isolated")]
     pub(crate) realm: Option<String>,
     /// Use a new, private realm.
@@ -252,7 +253,7 @@ pub(crate) struct RunArgs {
     /// Maximum total tokens for the run.
     #[arg(long, value_name = "N")]
     pub(crate) max_total_tokens: Option<u64>,
-    /// Cost limit in US dollars; needs a known price for the model.
+    /// Cost limit in US dollars; has no effect if the model's price is unknown.
     #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<Usd>,
     /// Provider parameter; VALUE is JSON or a string (repeatable).
@@ -324,7 +325,7 @@ pub(crate) struct RunArgs {
 /// Preset of built-in tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolPreset {
-    /// None.
+    /// No built-in tools and no memory.
     None,
     /// Read and search workspace files; tasks, blobs, the time. Never changes files.
     Safe,
@@ -402,7 +403,7 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Archive a session: it leaves lists and cannot be resumed, but stays readable.
+    /// Archive a session: hide it from lists and prevent resuming; it stays readable.
     Delete {
         /// The session.
         id: String,

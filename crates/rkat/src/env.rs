@@ -26,7 +26,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "RKAT_GEMINI_API_KEY, GEMINI_API_KEY, RKAT_GOOGLE_API_KEY, GOOGLE_API_KEY",
         "API key for Gemini; the first one set is used.",
     ),
-    ("any name", "`${NAME}` in an MCP config file is replaced with the value of that variable."),
+    (
+        "NAME",
+        "Any variable that an MCP config file refers to as `${NAME}`, which is replaced with its value.",
+    ),
     (
         "RKAT_MCP_CLIENT_SECRET",
         "Secret of the OAuth client passed to `rkat mcp login --client-id`, if it has one.",

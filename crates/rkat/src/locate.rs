@@ -85,7 +85,7 @@ impl Locator {
         found.first().copied().ok_or_else(|| {
             let realm = runtime.realm().id();
             CliError::NoSession(format!(
-                "realm `{realm}` has no session `{}`; `rkat session list` shows them",
+                "realm `{realm}` has no session `{}`; run `rkat session list` to see all sessions",
                 self.text
             ))
         })
@@ -104,13 +104,13 @@ impl Locator {
         match found.as_slice() {
             [id] => Ok(*id),
             [] => Err(CliError::NoSession(format!(
-                "no session begins with `{}`; `rkat session list` shows them",
+                "no session id starts with `{}`; run `rkat session list` to see all sessions",
                 self.text
             ))),
             several => {
                 let ids: Vec<_> = several.iter().take(5).map(ToString::to_string).collect();
                 Err(CliError::Usage(format!(
-                    "{} sessions begin with `{}`: {}",
+                    "{} session ids start with `{}`: {}",
                     several.len(),
                     self.text,
                     ids.join(", ")

@@ -61,8 +61,8 @@ pub(crate) async fn read(need: Need) -> Result<Option<String>, CliError> {
 const fn notice(need: Need) -> &'static str {
     match need {
         Need::Prompt => "waiting for the prompt on stdin",
-        Need::Required => "waiting for stdin to end; it is sent with the prompt",
-        Need::Optional => "waiting for stdin to end; it is sent with the prompt; `--no-stdin` ignores it",
+        Need::Required => "waiting for stdin to end (it is sent with the prompt)",
+        Need::Optional => "waiting for stdin to end (it is sent with the prompt); `--no-stdin` ignores it",
     }
 }
 

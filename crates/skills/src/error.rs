@@ -69,7 +69,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A symlink is in place of a file that only this crate writes.
-    #[error("`{}` is a symlink; remove it", .0.display())]
+    #[error("`{}` is a symlink, which is not followed; remove it", .0.display())]
     Link(PathBuf),
     /// The skill changed since the scan and no longer parses.
     #[error("cannot parse `{}`: {source}", path.display())]

@@ -125,9 +125,9 @@ impl<'de> Deserialize<'de> for SkillName {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillKey {
-    /// The source.
+    /// Id of the source.
     pub source_uuid: SourceId,
-    /// The name inside it.
+    /// Name of the skill within its source.
     pub skill_name: SkillName,
 }
 
@@ -143,9 +143,9 @@ impl fmt::Display for SkillKey {
 pub enum SkillRef {
     /// By its key.
     Structured {
-        /// The source.
+        /// Id of the source.
         source_uuid: SourceId,
-        /// The name inside it.
+        /// Name of the skill within its source.
         skill_name: SkillName,
     },
 }

@@ -72,11 +72,11 @@ pub struct Provenance {
     pub source_uuid: SourceId,
     /// Its display name; `name@display_name` picks a skill of this source.
     pub display_name: String,
-    /// The transport.
+    /// How the source is accessed.
     pub transport_kind: Transport,
     /// Distinguishes it from other sources with the same name.
     pub fingerprint: String,
-    /// The status.
+    /// Whether the source is in use.
     pub status: SourceStatus,
 }
 
@@ -196,7 +196,7 @@ pub struct Skill {
     pub title: Option<String>,
     /// Description of what it does and when to use it.
     pub description: String,
-    /// The scope.
+    /// Origin of the skill: built in, the project, or the user.
     pub scope: Scope,
     /// The source.
     pub source: Arc<Provenance>,

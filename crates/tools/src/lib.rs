@@ -1,8 +1,8 @@
 //! The built-in tools of agents: files, patches, tasks, blobs, and a shell in a sandbox.
 //!
 //! A [`Toolbox`] belongs to a runtime and creates the tools of each run. Every path stays under one directory, the
-//! workspace, symlinks included. Durable data goes through the [`ToolStorage`], a port that the runtime provides. The crate
-//! does not read the environment: directories are passed in as values.
+//! workspace, symlinks included. Durable data goes through the [`ToolStorage`], a port that the runtime provides. The
+//! crate does not read the environment: directories are passed in as values.
 
 mod blobs;
 mod blocking;

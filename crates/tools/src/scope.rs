@@ -46,7 +46,7 @@ impl ApprovalScope {
         }
     }
 
-    /// Returns true if a call is in the scope.
+    /// Returns `true` if a call is in the scope.
     #[must_use]
     pub fn covers(&self, call: &ToolCall) -> bool {
         if self.tool != call.name {

@@ -18,7 +18,7 @@ impl Run {
         self.now.checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
     }
 
-    /// Has the tools refreshed before approved calls of an earlier run are started.
+    /// Requests a refresh of the tools before approved calls of an earlier run are started.
     pub(super) fn resume_approved(&mut self, work: StepCalls) {
         let names = work.local().into_iter().map(|call| call.name).collect();
         self.queue.push_back(Effect::Boundary(names));

@@ -142,7 +142,7 @@ impl Run {
         self.extract(*extraction);
     }
 
-    /// Has the calls of a step checked before they run, if there are hooks for it.
+    /// Requests a check of a step's calls before they run, if there are hooks for it.
     pub(super) fn check_calls(&mut self, work: StepCalls) {
         let open = work.open();
         if open.is_empty() || !self.settings.hooks.has(HookPoint::PreToolExecution) {

@@ -84,8 +84,9 @@ pub struct Run {
     pub(super) pauses: Pauses,
     /// Error of the last model call, if it failed.
     pub(super) last_failure: Option<String>,
-    /// Start of the run, and of the last model call.
+    /// Start of the run.
     pub(super) began_at: Timestamp,
+    /// Start of the last model call.
     pub(super) called_at: Timestamp,
     /// Whether the hooks of a successful run were called; they are called once.
     pub(super) concluded: bool,
@@ -510,7 +511,7 @@ impl Run {
     }
 }
 
-/// Returns true if a response has content other than reasoning.
+/// Returns `true` if a response has content other than reasoning.
 fn has_content(blocks: &[AssistantBlock]) -> bool {
     blocks.iter().any(|block| !matches!(block, AssistantBlock::Reasoning { .. }))
 }

@@ -28,7 +28,7 @@ impl Run {
         self.settings.max_steps.saturating_sub(self.steps)
     }
 
-    /// Returns true if a call for a summary leaves at least one call for the step that follows.
+    /// Returns `true` if a call for a summary leaves at least one call for the step that follows.
     pub(super) fn has_calls_for_summary(&self) -> bool {
         self.calls_left() >= 2
     }

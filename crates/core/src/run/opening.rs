@@ -93,7 +93,7 @@ pub enum InputError {
     #[error("these calls are neither approved nor denied in `approvals`: {}", quoted(.0))]
     MissingApprovals(Vec<String>),
     /// Approved calls must run before a new prompt is accepted.
-    #[error("`prompt` must be empty when `approvals` approves a call; send it after that run")]
+    #[error("`prompt` must be empty when `approvals` approves a call; send the prompt in a later request")]
     PromptWithApproval,
 }
 

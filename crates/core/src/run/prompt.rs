@@ -14,8 +14,8 @@ fn user(text: impl Into<String>, at: Timestamp) -> Arc<Message> {
 
 /// Requests the structured output, with the user's own prompt if there is one.
 pub(super) fn extraction(custom: Option<&str>, at: Timestamp) -> Arc<Message> {
-    const DEFAULT: &str = "Give the result of the conversation above as one JSON value that fits the required schema. \
-                        Reply with the JSON alone: no explanation, no code fence.";
+    const DEFAULT: &str = "Give the result of the conversation above as one JSON value that matches the required \
+                        schema. Reply with the JSON alone: no explanation, no code fence.";
     user(custom.unwrap_or(DEFAULT), at)
 }
 
@@ -23,7 +23,7 @@ pub(super) fn extraction(custom: Option<&str>, at: Timestamp) -> Arc<Message> {
 pub(super) fn extraction_retry(reason: &str, at: Timestamp) -> Arc<Message> {
     let reason: String = reason.chars().take(MAX_QUOTE).collect();
     user(
-        format!("That does not fit the schema: {reason}\nReply again with the corrected JSON value alone."),
+        format!("That does not match the schema: {reason}\nReply again with the corrected JSON value alone."),
         at,
     )
 }

@@ -22,14 +22,15 @@ pub(super) enum Holder {
 }
 
 impl Core {
-    /// Returns true if a connection may register a function; `metadata` is what the connection says of it.
+    /// Returns `true` if a connection may register a function; `metadata` is the metadata that the connection
+    /// sent for it.
     pub(super) fn may_register(&self, peer: Peer, id: &str, metadata: Option<&Value>) -> bool {
         let Some(grant) = self.grant(peer) else { return true };
         let may_claim = || !grant.exposes(id, metadata) && self.may_claim(peer, id);
         grant.may_register(id) && (grant.assigns(id) || may_claim())
     }
 
-    /// Returns true if an id is not known to belong to another worker.
+    /// Returns `true` if an id is not known to belong to another worker.
     fn may_claim(&self, peer: Peer, id: &str) -> bool {
         let is_foreign = |other: Peer| !self.is_same_owner(peer, other);
         let registered = self.functions.get(id).map(|function| function.registrations.as_slice());
@@ -54,7 +55,7 @@ impl Core {
         self.holders.len() < REMEMBERED && (own.is_none() || held() < self.limits.functions)
     }
 
-    /// Returns true if the id has the prefix of another guest, or if another worker's triggers or calls use it.
+    /// Returns `true` if the id has the prefix of another guest, or if another worker's triggers or calls use it.
     fn is_expected(&self, id: &str, is_foreign: &dyn Fn(Peer) -> bool) -> bool {
         let mut prefixed = self.workers.iter().filter_map(|(other, worker)| {
             worker.grant.as_ref().and_then(|grant| grant.prefix.as_deref()).map(|prefix| (*other, prefix))

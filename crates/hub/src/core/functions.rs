@@ -123,7 +123,7 @@ impl Core {
         self.functions.get(id).and_then(Function::owner).map(|(peer, _)| peer)
     }
 
-    /// Returns true if a connection or this process has registered the function.
+    /// Returns `true` if a connection or this process has registered the function.
     pub(crate) fn is_registered(&self, id: &str) -> bool {
         self.owner_of(id).is_some()
     }

@@ -72,17 +72,18 @@ impl Grant {
         self.forbidden.iter().any(|pattern| matches(pattern, id))
     }
 
-    /// Returns true if the rules do not prevent the connection from registering this id, prefix included.
+    /// Returns `true` if the rules do not prevent the connection from registering this id, prefix included.
     pub(crate) fn may_register(&self, id: &str) -> bool {
         self.may_register_functions && !id.starts_with("engine::") && !self.forbids(id)
     }
 
-    /// Returns true if the rules assign this id to the connection, prefix included.
+    /// Returns `true` if the rules assign this id to the connection, prefix included.
     pub(crate) fn assigns(&self, id: &str) -> bool {
         self.prefix.is_some() || self.registrations.iter().any(|pattern| matches(pattern, id))
     }
 
-    /// Returns true if the rules expose the function to the connection or use it, so that it belongs to another worker.
+    /// Returns `true` if the rules expose the function to the connection or use it, so that it belongs to another
+    /// worker.
     pub(crate) fn exposes(&self, id: &str, metadata: Option<&Value>) -> bool {
         let Hooks { function, trigger, trigger_type, middleware } = &self.hooks;
         let mut used = [function, trigger, trigger_type, middleware].into_iter().flatten();

@@ -16,7 +16,7 @@ use super::observed::FinishedCall;
 use super::{Caller, Core, Peer};
 use crate::wire::{Object, Observe, Source};
 
-/// Maximum number of observers that may lead to a call; a longer chain is a circle and is not reported.
+/// Maximum number of observers that may lead to a call; a longer chain is treated as a cycle and not reported.
 const MAX_DEPTH: u32 = 16;
 /// State of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,9 @@ impl Core {
             return Some(("OBSERVER_ID_CONFLICT", format!("observer id already in use: {}", observe.id)));
         }
         let room = known.is_some_and(|known| known.owner == peer) || own < self.limits.triggers;
-        (!room).then(|| ("LIMIT_EXCEEDED", format!("a worker may have {} observers", self.limits.triggers)))
+        (!room).then(|| {
+            ("LIMIT_EXCEEDED", format!("a worker may have at most {} observers", self.limits.triggers))
+        })
     }
 
     pub(super) fn unobserve(&mut self, peer: Peer, id: &str) {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{Core, Function, Peer};
 
 impl Core {
-    /// Returns true if the hub may call a function on behalf of a connection.
+    /// Returns `true` if the hub may call a function on behalf of a connection.
     pub(crate) fn may_use(&self, peer: Peer, function_id: &str) -> bool {
         let Some(grant) = self.grant(peer) else { return true };
         match self.functions.get(function_id).and_then(Function::owner) {
@@ -38,24 +38,24 @@ impl Core {
         registered.filter(own).unwrap_or_else(|| id.to_owned())
     }
 
-    /// Returns true if a connection may take over another one's entries, as a reconnected worker does. A connection
+    /// Returns `true` if a connection may take over another one's entries, as a reconnected worker does. A connection
     /// under access rules without an owner can take over only its own entries.
     pub(super) fn may_take_over(&self, peer: Peer, from: Peer) -> bool {
         self.grant(peer).is_none() || self.is_same_owner(peer, from)
     }
 
-    /// Returns true if two connections under access rules are known to belong to the same owner.
+    /// Returns `true` if two connections under access rules are known to belong to the same owner.
     pub(super) fn is_same_owner(&self, one: Peer, other: Peer) -> bool {
         let owner = |peer| self.grant(peer).and_then(|grant| grant.owner.clone());
         one == other || owner(one).is_some_and(|known| owner(other) == Some(known))
     }
 
-    /// Returns true if any connection is under access rules.
+    /// Returns `true` if any connection is under access rules.
     pub(super) fn has_guarded(&self) -> bool {
         self.workers.values().any(|worker| worker.grant.is_some())
     }
 
-    /// Returns true if a worker with this id is connected.
+    /// Returns `true` if a worker with this id is connected.
     pub(crate) fn is_connected(&self, id: Uuid) -> bool {
         self.workers.values().any(|worker| worker.id == id)
     }

@@ -172,7 +172,7 @@ impl Core {
         }
         let known = self.triggers.get(&trigger.id);
         if known.is_none_or(|known| known.owner != peer) && worker.triggers >= self.limits.triggers {
-            return Some(format!("a worker may have {} triggers", self.limits.triggers));
+            return Some(format!("a worker may have at most {} triggers", self.limits.triggers));
         }
         // The same subscription on a new connection belongs to a worker that reconnected.
         let taken = known.is_some_and(|known| {

@@ -94,7 +94,7 @@ impl Gate {
     }
 
     async fn receive(self, stream: TcpStream, address: SocketAddr) {
-        // Otherwise, small answers are delayed. If it fails, they are.
+        // Without this, small messages are delayed, which is no reason to reject the connection.
         let _ = stream.set_nodelay(true);
         let knock = Upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
         match tokio::time::timeout(HANDSHAKE, knock).await {

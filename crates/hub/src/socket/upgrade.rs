@@ -96,7 +96,7 @@ fn route(
     }
 }
 
-/// Returns true if the request carries the token.
+/// Returns `true` if the request carries the token.
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let value = headers.get("authorization").and_then(|value| value.to_str().ok());
     let value = value.and_then(|value| value.split_once(' '));
@@ -104,7 +104,7 @@ fn has_token(headers: &HeaderMap, token: &str) -> bool {
     value.is_some_and(|(_, value)| same_secret(value.trim(), token))
 }
 
-/// Returns true if no header indicates that a proxy or tunnel of the user forwards the request for another machine.
+/// Returns `true` if no header indicates that a proxy or tunnel of the user forwards the request for another machine.
 fn is_direct(headers: &HeaderMap) -> bool {
     let marks = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
     let host = headers.get("host").map_or("localhost", |host| host.to_str().unwrap_or_default());

@@ -172,7 +172,7 @@ impl WorkerHandler {
     }
 }
 
-/// Returns true if a message is an answer, which does not depend on earlier messages of its worker.
+/// Returns `true` if a message is an answer, which does not depend on earlier messages of its worker.
 fn is_answer(text: &str) -> bool {
     matches!(
         decode(text),

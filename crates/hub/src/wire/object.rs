@@ -92,7 +92,7 @@ pub(crate) fn with_caller(data: &str, caller: Uuid) -> Cow<'_, str> {
     if inner.contains(CALLER) {
         return Cow::Owned(with_caller_replaced(data, caller));
     }
-    // The last of two equal keys wins, so an escaped spelling of the name deceives no receiver.
+    // The last of two equal keys wins, so an escaped spelling of the key in the payload cannot override the caller.
     let comma = if inner.trim().is_empty() { "" } else { "," };
     Cow::Owned(format!("{{{inner}{comma}\"{CALLER}\":\"{caller}\"}}"))
 }

@@ -76,7 +76,7 @@ impl InFlight {
     fn take(&self, id: RequestId) -> Result<(), &'static str> {
         let mut ids = self.ids();
         if ids.contains(&id) {
-            return Err("a request with this id is in flight");
+            return Err("a request with this id is already in flight");
         }
         if ids.len() >= MAX_IN_FLIGHT {
             return Err("too many requests in flight; wait for responses, or cancel some");

@@ -132,7 +132,8 @@ impl Request {
     /// Sends a request to a legacy client and waits for its response.
     ///
     /// # Errors
-    /// Returns an error if the client rejects the request, has disconnected, or is modern: results ask modern clients.
+    /// Returns an error if the client rejects the request, has disconnected, or is modern: a modern client is asked
+    /// through the result instead.
     pub async fn ask(&self, request: ServerRequest) -> Result<ClientResult, ErrorData> {
         let answer = self.context.peer.send_request(request).await;
         answer.map_err(|error| ErrorData::internal_error(format!("the client did not answer: {error}"), None))

@@ -156,7 +156,9 @@ impl RealmService {
             }
         } else {
             reply["content"] = json!([{ "type": "text", "text": text.as_str().unwrap_or_default() }]);
-            reply["warnings"] = json!(["read from the session, because the process that ran it has exited"]);
+            let warning =
+                "this reply was read from the session, because the process that ran the task has exited";
+            reply["warnings"] = json!([warning]);
             reply["usage"] = read["billing"]["usage"].clone();
             if let Some(blob) = state.get("last_assistant_blob_id") {
                 reply["blob_id"] = blob.clone();

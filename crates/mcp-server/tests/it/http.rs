@@ -136,7 +136,7 @@ fn in_flight_ids_are_tracked_per_session() {
     let duplicate = web.post(&legacy(&one), &call(7, "meerkat_sessions", json!({}))).message();
     assert_eq!(
         duplicate["error"],
-        json!({ "code": -32600, "message": "a request with this id is in flight" })
+        json!({ "code": -32600, "message": "a request with this id is already in flight" })
     );
     assert!(web.tool(&other, 7, "meerkat_sessions", json!({}))["sessions"].is_array());
     web.tool(&other, 8, "meerkat_interrupt", json!({ "session_id": running }));

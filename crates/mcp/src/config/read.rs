@@ -33,7 +33,7 @@ pub(super) fn read_server(fields: &Map<String, Value>) -> Result<ServerConfig, F
         }
     }
     let name =
-        text(fields, "name")?.ok_or_else(|| FieldError::new("name", "is missing; give the server a name"))?;
+        text(fields, "name")?.ok_or_else(|| FieldError::new("name", "missing; give the server a name"))?;
     check_name(&name)?;
     Ok(ServerConfig {
         name,
@@ -61,8 +61,8 @@ fn read_transport(fields: &Map<String, Value>) -> Result<TransportConfig, FieldE
     let transport = text(fields, "transport")?;
     let has = |key: &str| fields.contains_key(key);
     match (has("command"), has("url")) {
-        (true, true) => Err(FieldError::new("url", "and `command` exclude each other; keep one")),
-        (false, false) => Err(FieldError::new("command", "is missing; give `command` or `url`")),
+        (true, true) => Err(FieldError::new("url", "cannot be combined with `command`; remove one of them")),
+        (false, false) => Err(FieldError::new("command", "missing; set `command` or `url`")),
         (true, false) => {
             check_absent(fields, &REMOTE, "belongs to a server with `url`")?;
             read_stdio(fields, transport.as_deref())

@@ -211,10 +211,10 @@ tool_timeout_secs = 5
     ~/.rkat/mcp.toml:7: `name`: must have 1 to 64 letters, digits, `_`, `-` or `.`
     ~/.rkat/mcp.toml:12: `cwd`: unknown field; expected one of `name`, `transport`, `connect_timeout_secs`, `tool_timeout_secs`, `required`, `enabled`, `era`, `allow`, `deny`, `command`, `args`, `env`, `url`, `headers`
     ~/.rkat/mcp.toml:16: `transport`: `carrier-pigeon` is not a transport; with `url` it is `streamable-http` or `sse`
-    ~/.rkat/mcp.toml:17: `command`: is missing; give `command` or `url`
-    ~/.rkat/mcp.toml:19: `name`: is missing; give the server a name
+    ~/.rkat/mcp.toml:17: `command`: missing; set `command` or `url`
+    ~/.rkat/mcp.toml:19: `name`: missing; give the server a name
     ~/.rkat/mcp.toml:24: `connect_timeout_secs`: must be a whole number of seconds from 1 to 86400
-    ~/.rkat/mcp.toml:28: `url`: and `command` exclude each other; keep one
+    ~/.rkat/mcp.toml:28: `url`: cannot be combined with `command`; remove one of them
     ~/.rkat/mcp.toml:30: `name`: `good` is already used by the server at line 3; rename one
     ~/.rkat/mcp.toml:34: `url`: starts with `ftp:`; use `https://` or `http://`
     ~/.rkat/mcp.toml:38: `headers`: belongs to a server with `url`
@@ -311,7 +311,7 @@ fn problems_point_to_lines_within_fields() {
             "mcp.toml:6: `args[1]`: must be a string",
             "mcp.toml:14: `env.TWO`: must be a string",
             "mcp.toml:19: `transport`: `carrier-pigeon` is not a transport; with `url` it is `streamable-http` or `sse`",
-            "mcp.toml:34: `command`: is missing; give `command` or `url`",
+            "mcp.toml:34: `command`: missing; set `command` or `url`",
             "mcp.toml:25: `args[0]`: the environment variable `UNSET` is not set; set it or write its value",
             "mcp.toml:32: `env.KEY`: the environment variable `UNSET` is not set; set it or write its value",
         ]

@@ -33,7 +33,7 @@ impl SkillFiles {
         }
         if let Some(reason) = merged.find_error() {
             let path = self.0.first().cloned().unwrap_or_default();
-            let fix = "fix the skills files; until then only the config applies".to_owned();
+            let fix = "fix the `skills.toml` files; until then, only the config applies".to_owned();
             problems.push(Problem { effect: Effect::Skipped, path, line: None, reason, fix });
             merged = config.clone();
         }

@@ -81,7 +81,7 @@ pub struct AgentConfig {
     pub temperature: Option<f32>,
     /// Fraction of a budget at which to warn.
     pub budget_warning_threshold: f64,
-    /// Maximum number of steps of a run; 100 if not set.
+    /// Maximum number of model calls of a run, including those for summaries and structured output; 100 if not set.
     pub max_turns: Option<u32>,
     /// Provider parameters.
     pub provider_params: Option<Value>,
@@ -132,13 +132,13 @@ pub struct ToolsConfig {
     pub builtins_enabled: bool,
     /// Whether shell tools are enabled.
     pub shell_enabled: bool,
-    /// Messages between agents.
+    /// Whether messages between agents are enabled; not implemented yet.
     pub comms_enabled: bool,
-    /// Mobs.
+    /// Whether mobs, teams of agents, are enabled; not implemented yet.
     pub mob_enabled: bool,
-    /// Schedules.
+    /// Whether schedules are enabled; not implemented yet.
     pub schedule_enabled: bool,
-    /// The work graph.
+    /// Whether the work graph is enabled; not implemented yet.
     pub workgraph_enabled: bool,
     /// Default timeout of a tool.
     pub default_timeout: HumanDuration,

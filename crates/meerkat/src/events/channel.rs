@@ -20,8 +20,8 @@ const MIN_BYTES: usize = 8 << 10;
 pub(super) const TOTAL_BYTES: usize = 16 << 20;
 
 /// Message for a reader whose `after` is not the number of an event of this process.
-const UNKNOWN_AFTER: &str = "no event of this session in this process has the number `after`; the events in \
-    between are lost, and the retained events follow";
+const UNKNOWN_AFTER: &str = "`after` is not the number of an event of this session in this process; events since \
+    then may be lost, and the retained events follow";
 
 /// Sender to all subscribers of the process.
 pub(super) type Subscribers = broadcast::Sender<Arc<EventEnvelope>>;

@@ -102,8 +102,8 @@ async fn reader_catches_up_from_any_number() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_number_yields_notice_and_retained_events() {
-    let gap = "no event of this session in this process has the number `after`; the events in between are lost, and \
-               the retained events follow";
+    let gap = "`after` is not the number of an event of this session in this process; events since then may be lost, \
+               and the retained events follow";
     let (hub, _) = hub();
     let run = hub.open_channel(session(1), PriorEvents::None);
     run.publish(delta("a"));

@@ -25,8 +25,8 @@ impl HostedHub {
         &self.hub
     }
 
-    /// Publishes the hub's URL to the other processes of the realm until the returned beacon is dropped. Returns `None`
-    /// for an in-memory realm, which has no other processes.
+    /// Publishes the hub's URL to the other processes of the realm until the returned [`EndpointFile`] is dropped.
+    /// Returns `None` for an in-memory realm, which has no other processes.
     ///
     /// # Errors
     /// Returns an error if another process has published its hub, or the file cannot be written.

@@ -75,8 +75,9 @@ pub enum ServerFilesError {
 /// Modification time and size of a file.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// Content that stands for a directory in the trust store: a directory is trusted regardless of its content.
-const DIR: &str = "directory";
+/// Content that stands for a directory in the trust store: a directory is trusted regardless of its content. Its digest
+/// is stored, so it must not change.
+const DIR: &str = "folder";
 
 impl ServerFiles {
     /// Locates the files in `.rkat` of the project's directory and of the user's home directory.

@@ -125,7 +125,7 @@ impl RunTrace {
         let (info, request) = (call.model.info(), &call.request);
         let purpose = match (&call.validator, call.media) {
             (Some(_), _) => "extract",
-            (None, MediaMode::Placeholder) => "summarize",
+            (None, MediaMode::Placeholder) => "summarise",
             (None, MediaMode::Inline) => "step",
         };
         let span = tracing::info_span!(

@@ -1,8 +1,8 @@
 //! Processes that are killed while running.
 //!
-//! A child of this test binary runs a script of runs with tools. It is killed with SIGKILL: by itself whenever the driver
-//! reads the clock, which is before and after each commit, and by its parent at random times. After each death, the
-//! store must be intact, every result that the child had announced must be stored, no tool may have run twice, and
+//! A child of this test binary runs a script of runs with tools. It is killed with SIGKILL: by itself whenever the
+//! driver reads the clock, which is before and after each commit, and by its parent at random times. After each death,
+//! the store must be intact, every result that the child had announced must be stored, no tool may have run twice, and
 //! the session must be resumable immediately.
 
 use std::collections::BTreeMap;

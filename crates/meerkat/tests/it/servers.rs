@@ -227,6 +227,17 @@ async fn untrusted_change_keeps_trusted_servers() {
     servers.close(Duration::from_secs(30)).await;
 }
 
+#[test]
+fn trust_of_earlier_versions_is_valid() {
+    let setup = Setup::new();
+    let dir = setup.scratch.join("project").canonicalize().unwrap();
+    let digest = "sha256:034a0062488256f14c8b14d025ec3988b148938f7f9db94ca0ac73f4b3614d8a";
+    let stored = json!({ "files": { dir.display().to_string(): digest } });
+    std::fs::write(setup.scratch.join("home/.rkat/trust.json"), stored.to_string()).unwrap();
+    assert!(setup.files().trusts_dir().unwrap());
+    assert_eq!(setup.files().trusted_dirs().unwrap(), [dir]);
+}
+
 #[tokio::test]
 async fn temporarily_invalid_file_keeps_servers() {
     let setup = Setup::new();
@@ -326,7 +337,7 @@ async fn invalid_requests_are_rejected_with_advice() {
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": { "name": "a" } }),
-            "server_config.`command`: is missing; give `command` or `url`",
+            "server_config.`command`: missing; set `command` or `url`",
         ),
         (
             "meerkat_mcp_add",

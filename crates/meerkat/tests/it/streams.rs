@@ -114,7 +114,12 @@ async fn invalid_arguments_are_rejected() {
         ("open", json!({"session_id": "x"}), ErrorKind::InvalidParams, "`x` is not a session id"),
         ("open", json!({"session_id": id, "after": -1}), ErrorKind::InvalidParams, "`after`"),
         ("read", json!({"stream_id": "x"}), ErrorKind::InvalidParams, "`stream_id`: `x` is not a stream id"),
-        ("read", json!({"stream_id": unknown}), ErrorKind::InvalidParams, "event stream"),
+        (
+            "read",
+            json!({"stream_id": unknown}),
+            ErrorKind::InvalidParams,
+            "event stream `00000000-0000-0000-0000-000000000000` is not open",
+        ),
         ("read", json!({"stream_id": stream, "limit": 0}), ErrorKind::InvalidParams, "`limit` is 0"),
         (
             "read",

@@ -89,9 +89,13 @@ async fn invalid_output_is_retried_with_the_reason() {
     let messages = &seen[3].lines[2..];
     assert!(messages[0].starts_with("user: Give the result of the conversation above as one JSON value"));
     assert_eq!(messages[1], "assistant: one");
-    assert!(messages[2].starts_with("user: That does not fit the schema: it is not JSON"), "{}", messages[2]);
+    assert!(
+        messages[2].starts_with("user: That does not match the schema: it is not JSON"),
+        "{}",
+        messages[2]
+    );
     assert_eq!(messages[3], r#"assistant: {"n": "one"}"#);
-    let reason = r#"That does not fit the schema: at `/n`: "one" is not of type "integer""#;
+    let reason = r#"That does not match the schema: at `/n`: "one" is not of type "integer""#;
     assert!(messages[4].starts_with(&format!("user: {reason}")), "{}", messages[4]);
 }
 

@@ -132,7 +132,7 @@ impl Decode for Decoder {
             }
             StreamEvent::MessageStart { message } => self.start(&message.usage),
             _ if self.stage == Stage::Before => {
-                Err(malformed("the answer does not start with `message_start`"))
+                Err(malformed("the response does not start with `message_start`"))
             }
             StreamEvent::ContentBlockStart { index, content_block } => {
                 self.open(index, content_block, deltas)
@@ -157,7 +157,7 @@ impl Decode for Decoder {
 
     fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         if self.stage != Stage::Ended {
-            let reason = "the stream ended before the answer did";
+            let reason = "the stream ended before the response did";
             return Err(error(Provider::Anthropic, ModelErrorKind::StreamCut, reason));
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
@@ -227,7 +227,7 @@ impl Decoder {
             return Err(malformed(format!("block {} was not closed", block.index)));
         }
         if self.stop_reason.is_none() {
-            return Err(malformed("the answer ended without a stop reason"));
+            return Err(malformed("the response ended without a stop reason"));
         }
         self.stage = Stage::Ended;
         Ok(())

@@ -278,7 +278,7 @@ impl Decode for Decoder {
     fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         let reason = match &self.end {
             End::Open => {
-                let reason = "the stream ended before the answer did";
+                let reason = "the stream ended before the response did";
                 return Err(error(self.provider, ModelErrorKind::StreamCut, reason));
             }
             End::Stopped(reason) | End::Done(reason) => reason,

@@ -258,7 +258,7 @@ impl Decoder {
         let Some(finish) = &self.finish else {
             return Err(failure(ModelErrorKind::StreamCut, "the stream ended without a finish reason"));
         };
-        let why = with_detail(&format!("the answer ended with {}", finish.reason), &finish.message);
+        let why = with_detail(&format!("the response ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
             reason if is_filtered(reason) => filtered(is_usable, &why),

@@ -74,7 +74,7 @@ impl Decode for Decoder {
             return Err(error(
                 self.provider,
                 ModelErrorKind::StreamCut,
-                "the stream ended before the answer did",
+                "the stream ended before the response did",
             ));
         };
         let refusals: Vec<_> = self.items.iter().filter_map(Item::refusal).collect();

@@ -1,4 +1,4 @@
-//! Check whether a regular expression means the same in every engine.
+//! Checks whether a regular expression means the same in every engine.
 //!
 //! Providers check patterns with different engines, and reject the whole request if they cannot parse one. Only
 //! constructs that every engine supports are kept: literals, classes, groups, choices, and counted repetition.

@@ -65,7 +65,7 @@ async fn invalid_input_returns_the_decoder_error() {
         ("prompts::list", json!(null), "invalid type: null, expected struct ListPromptsInput"),
         ("prompts::mcp-list", json!(null), "invalid type: null, expected struct EmptyInput"),
         ("prompts::mcp-get", json!({}), "missing field `name`"),
-        ("skills::rename", json!({}), "`skills::rename` is no function of the registry"),
+        ("skills::rename", json!({}), "`skills::rename` is not a function of the registry"),
     ] {
         assert_eq!(refusal(&registry, function, data).await, expected, "{function}");
     }

@@ -113,7 +113,7 @@ pub(crate) enum McpTransport {
 /// MCP config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpScope {
-    /// .rkat/mcp.toml of this directory.
+    /// .rkat/mcp.toml of the project.
     #[value(alias = "local")]
     Project,
     /// ~/.rkat/mcp.toml.

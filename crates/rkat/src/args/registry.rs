@@ -45,7 +45,7 @@ pub(crate) enum RegistryCommand {
 /// Subcommand of `rkat registry register`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegisterCommand {
-    /// A skill: Markdown text, served at iii://ID.
+    /// Register a skill: Markdown text, served at iii://ID.
     Skill {
         /// Id of the skill: lowercase letters, digits, - and _.
         id: String,
@@ -55,7 +55,7 @@ pub(crate) enum RegisterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// A prompt: a slash command rendered by a worker's function.
+    /// Register a prompt: a slash command rendered by a worker's function.
     Prompt(PromptArgs),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct PromptArgs {
 /// Subcommand of `rkat registry unregister`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UnregisterCommand {
-    /// A skill.
+    /// Remove a skill.
     Skill {
         /// Id of the skill.
         id: String,
@@ -92,7 +92,7 @@ pub(crate) enum UnregisterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// A prompt.
+    /// Remove a prompt.
     Prompt {
         /// Name of the prompt.
         name: String,

@@ -108,7 +108,7 @@ impl TerminalPrompt {
         }
         if time_left(*expires_at).is_zero() {
             out::stderr_line(&format!(
-                "the approval of {} expired, so the call is denied",
+                "the approval request for {} expired, so the call is denied",
                 escape_line(&call.name)
             ));
             return Some(Decision::Deny(Some(EXPIRED.to_owned())));
@@ -209,8 +209,8 @@ pub(super) fn approval_json(ApprovalRequest { call, expires_at }: &ApprovalReque
 /// Returns a hint about deciding the pending calls of a session.
 pub(super) fn resume_hint(session: SessionId) -> String {
     format!(
-        "calls awaiting approval: run them with `rkat run --resume={session} --approve all` or reject them with `--deny all`; \
-         pass this run's limits, schema, and tools again"
+        "calls awaiting approval: run them with `rkat run --resume={session} --approve all`, or deny them with \
+         `--deny all`; pass this run's limits, schema, and tools again"
     )
 }
 

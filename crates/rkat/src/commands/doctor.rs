@@ -157,7 +157,7 @@ fn hooks(config: &Config, scope: &ScopeArgs) -> Vec<Finding> {
     let loaded = match servers::hook_files(scope).load() {
         Ok(loaded) => loaded,
         Err(error) => {
-            let fix = "fix the file; until then nothing is run";
+            let fix = "fix the file; no run starts until then";
             return vec![Finding::bad("hooks", Health::Fault, error.to_string(), fix)];
         }
     };

@@ -14,7 +14,7 @@ use crate::render::shell_word;
 /// Prints one line if sessions of this directory may be in another realm.
 pub(super) fn print_notice(args: &ScopeArgs) {
     if let Some((message, command)) = find(args) {
-        out::stderr_line(&format!("notice: {message}; {command} shows them"));
+        out::stderr_line(&format!("notice: {message}; to list them, run {command}"));
     }
 }
 

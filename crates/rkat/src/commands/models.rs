@@ -17,7 +17,8 @@ pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
     if json {
         print_json(&catalog);
     } else {
-        out::print(&table(&["MODEL", "PROVIDER", "READS", "WRITES", "CAN"], &rows(&catalog), env::page()));
+        let headings = ["MODEL", "PROVIDER", "CONTEXT", "MAX OUTPUT", "FEATURES"];
+        out::print(&table(&headings, &rows(&catalog), env::page()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,7 +49,7 @@ fn abilities(profile: &Value) -> String {
         ("supports_web_search", "search"),
         ("vision", "images"),
         ("inline_video", "video"),
-        ("realtime", "live only"),
+        ("realtime", "realtime-only"),
     ];
     let supported: Vec<_> =
         names.iter().filter(|(key, _)| profile[*key] == Value::Bool(true)).map(|(_, name)| *name).collect();

@@ -35,7 +35,7 @@ pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<
     } else {
         let rows: Vec<_> = sums.iter().map(line).collect();
         let heading = by.word().to_uppercase();
-        out::print(&table(&[&heading, "SESSIONS", "READ", "WRITTEN", "COST"], &rows, env::page()));
+        out::print(&table(&[&heading, "SESSIONS", "INPUT", "OUTPUT", "COST"], &rows, env::page()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,7 +22,7 @@ fn pending_approval_prints_how_to_decide() {
     {"tool_use_id":"call_1","tool_name":"datetime","args":{},"expires_at":"[time]"}
     --- stderr
     no API key configured; using the offline model
-    calls awaiting approval: run them with `rkat run --resume=[uuid] --approve all` or reject them with `--deny all`; pass this run's limits, schema, and tools again
+    calls awaiting approval: run them with `rkat run --resume=[uuid] --approve all`, or deny them with `--deny all`; pass this run's limits, schema, and tools again
     session [uuid] · 1 step · 0 tool calls · 437 tokens · offline
     --- exit 1
     "#);

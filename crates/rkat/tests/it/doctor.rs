@@ -71,7 +71,7 @@ fn missing_sandbox_features_are_reported() {
         with_restricted_kernel(MissingFeature::Landlock, || rkat.args(args).run().stdout)
     };
     let rejection = "cannot run commands in a sandbox on this system; the realm's owner can set `shell.sandbox` to `off`: \
-                   this kernel cannot sandbox programs (requires Landlock";
+                   this kernel cannot sandbox programs (requires Landlock from";
     let output = run();
     assert!(output.contains(rejection), "{output}");
     rkat.args(["config", "patch", "--json", r#"{"shell": {"sandbox": "off"}}"#]).run();

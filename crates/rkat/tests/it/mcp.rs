@@ -37,7 +37,7 @@ fn untrusted_project_file_starts_no_servers() {
     let file = "[[servers]]\nname = \"shell\"\ncommand = \"/bin/sh\"\nargs = [\"server.sh\"]\nenv = { PATH = \"/usr/bin:/bin\" }\n";
     std::fs::write(dir.join("mcp.toml"), file).unwrap();
     let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run();
-    assert!(done.stderr.contains("ignoring MCP servers in "), "{}", done.stderr);
+    assert!(done.stderr.contains(".rkat/mcp.toml: not trusted"), "{}", done.stderr);
     rkat.args(["mcp", "list"]).run().text();
     assert_ne!(rkat.args(["mcp", "test", "shell"]).run().code, Some(0));
     assert!(!started(&rkat));
@@ -86,7 +86,7 @@ fn trust_can_be_revoked() {
         format!("{work}/.rkat/mcp.toml is no longer trusted\n{work} is no longer trusted\n")
     );
     let done = rkat.args(["run", "--wait-for-mcp", "-m", "offline", "say hi"]).run();
-    assert!(done.stderr.contains("ignoring MCP servers in "), "{done}");
+    assert!(done.stderr.contains(".rkat/mcp.toml: not trusted"), "{done}");
     let tested = rkat.args(["mcp", "test", "shell"]).run();
     assert!(tested.stderr.contains("is not trusted; review it, then run `rkat trust`"), "{tested}");
     assert!(!started(&rkat));

@@ -112,7 +112,7 @@ fn sessions_of_a_former_realm_print_a_notice() {
 
     let command = format!("--realm {home_realm} session list");
     let notice = format!(
-        "notice: 1 session in another realm may belong to this directory; `rkat {command}` shows them\n"
+        "notice: 1 session in another realm may belong to this directory; to list them, run `rkat {command}`\n"
     );
     for args in [&["session", "list"][..], &["session", "list", "--json"], &["session", "show", "last"]] {
         let done = at(&rkat, &project, args);
@@ -138,7 +138,8 @@ fn directory_joining_a_project_finds_its_sessions() {
     fs::create_dir(project.join(".git")).unwrap();
     let listed = at(&rkat, &inner, &["session", "list"]);
     let notice = format!(
-        "notice: 1 session in another realm may belong to this directory; `rkat --realm {before} session list` shows them"
+        "notice: 1 session in another realm may belong to this directory; to list them, run \
+         `rkat --realm {before} session list`"
     );
     assert!(listed.code == Some(0) && listed.stderr.starts_with(&notice), "{listed}");
     assert!(!at(&rkat, &project, &["session", "list"]).stderr.contains("notice"));

@@ -72,7 +72,7 @@ fn silent_pipe_is_neither_awaited_nor_dropped() {
     let silent = rkat.args(["run", "-q", "say done"]).open_stdin().run();
     assert_snapshot!(silent, @r"
     --- stderr
-    waiting for stdin to end; it is sent with the prompt; `--no-stdin` ignores it
+    waiting for stdin to end (it is sent with the prompt); `--no-stdin` ignores it
     error: stdin is open and sent nothing; pass `--stdin` to wait for it, or `--no-stdin` to ignore it [INVALID_PARAMS]
     --- exit 2
     ");

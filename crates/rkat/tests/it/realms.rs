@@ -117,7 +117,7 @@ fn existing_realm_keeps_its_backend() {
     ");
     assert_snapshot!(rkat.args(["realm", "create", "x", "--backend", "paper"]).run(), @r"
     --- stderr
-    error: invalid value 'paper' for '--backend <BACKEND>': unknown backend `paper`; expected `sqlite`, `jsonl`, or `memory`
+    error: invalid value 'paper' for '--backend <BACKEND>': unknown backend `paper`; expected `sqlite` or `memory`
 
     For more information, try '--help'.
     --- exit 2

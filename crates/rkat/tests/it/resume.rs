@@ -75,7 +75,7 @@ fn session_reference_is_never_sent_as_a_prompt() {
         assert!(rejected.stderr.contains("is a session, not a prompt"), "{line:?}: {rejected}");
     }
     let unknown = rkat.args(["run", "--resume", "0193", "say x"]).run();
-    assert!(unknown.stderr.contains("no session begins with `0193`"), "{unknown}");
+    assert!(unknown.stderr.contains("no session id starts with `0193`"), "{unknown}");
     assert_eq!(prompts(&rkat, &session), ["say one"]);
     assert_eq!(
         rkat.args(["session", "list", "--json"]).run().json()["sessions"].as_array().unwrap().len(),
@@ -99,17 +99,17 @@ fn unknown_or_ambiguous_reference_is_rejected() {
     rkat.session("say two");
     assert_snapshot!(rkat.args(["run", "--resume=zzz", "say x"]).run(), @r"
     --- stderr
-    error: no session begins with `zzz`; `rkat session list` shows them [SESSION_NOT_FOUND]
+    error: no session id starts with `zzz`; run `rkat session list` to see all sessions [SESSION_NOT_FOUND]
     --- exit 1
     ");
     assert_snapshot!(rkat.args(["run", "--resume=0", "say x"]).run(), @r"
     --- stderr
-    error: 2 sessions begin with `0`: [uuid], [uuid] [INVALID_PARAMS]
+    error: 2 session ids start with `0`: [uuid], [uuid] [INVALID_PARAMS]
     --- exit 2
     ");
     assert_snapshot!(rkat.args(["run", "--resume=~7", "say x"]).run(), @r"
     --- stderr
-    error: realm `[workspace]` has no session `~7`; `rkat session list` shows them [SESSION_NOT_FOUND]
+    error: realm `[workspace]` has no session `~7`; run `rkat session list` to see all sessions [SESSION_NOT_FOUND]
     --- exit 1
     ");
     let unknown = "--resume=01936f8a-7b2c-7000-8000-000000000001";

@@ -14,14 +14,14 @@ pub struct ListedSkill {
     pub name: String,
     /// Description of what it does and when to use it.
     pub description: String,
-    /// The scope.
+    /// Origin of the skill: built in, the project, or the user.
     pub scope: Scope,
     /// The source.
     pub source: Provenance,
     /// `false` if it came with a directory that the user has not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
-    /// Whether its name refers to it, so that it is not shadowed.
+    /// Whether it is the skill that its name selects; `false` if it is shadowed.
     pub is_active: bool,
     /// Source of the skill that shadows it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct InspectedSkill {
     pub name: String,
     /// Description of what it does and when to use it.
     pub description: String,
-    /// The scope.
+    /// Origin of the skill: built in, the project, or the user.
     pub scope: Scope,
     /// The source.
     pub source: Provenance,

@@ -49,7 +49,7 @@ impl FromStr for Backend {
 
 /// Error for an unknown backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown backend `{0}`; expected `sqlite`, `jsonl`, or `memory`")]
+#[error("unknown backend `{0}`; expected `sqlite` or `memory`")]
 pub struct UnknownBackend(String);
 
 impl fmt::Display for Backend {

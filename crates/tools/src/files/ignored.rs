@@ -46,7 +46,7 @@ fn rules(root: &Root, dir: &Path, name: &str) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns true if a path is ignored by the rules of its directory or those above it; outermost rules come first.
+/// Returns `true` if a path is ignored by the rules of its directory or those above it; outermost rules come first.
 pub(super) fn is_ignored<'a>(
     rules: impl DoubleEndedIterator<Item = &'a Rules>,
     path: &Path,

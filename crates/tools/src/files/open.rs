@@ -38,7 +38,7 @@ pub(super) fn real_path(file: &OwnedFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
-/// Returns true if a file belongs to procfs, which exposes the environment and the memory of this process.
+/// Returns `true` if a file belongs to procfs, which exposes the environment and the memory of this process.
 #[cfg(target_os = "linux")]
 pub(super) fn is_procfs_file(file: &OwnedFd) -> bool {
     use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};

@@ -29,8 +29,8 @@ pub(crate) struct WorkspacePath(PathBuf);
 /// Reason a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathError {
-    /// The path is empty or holds a NUL character.
-    #[error("a path must not be empty or hold a NUL character")]
+    /// The path is empty or contains a NUL character.
+    #[error("a path must not be empty or contain a NUL character")]
     Empty,
     /// The path leads out of the workspace.
     #[error("`{0}` is outside the workspace; use a path inside it")]
@@ -100,7 +100,7 @@ impl Root {
         kind(&self.open_at(place, LOOK)?).map_err(|error| place.open_error(error))
     }
 
-    /// Returns true if a path exists.
+    /// Returns `true` if a path exists.
     pub(crate) fn exists(&self, place: &WorkspacePath) -> bool {
         self.open_at(place, LOOK).is_ok()
     }

@@ -16,7 +16,7 @@ const SHOPT_WORDS: [&str; 9] =
 const TAKE_NAMES: [&str; 2] = ["-v", "-R"];
 const TAKE_NUMBERS: [&str; 6] = ["-eq", "-ge", "-gt", "-le", "-lt", "-ne"];
 
-/// Returns true if a command is a builtin that may set a variable, run code in its arguments, or change what later
+/// Returns `true` if a command is a builtin that may set a variable, run code in its arguments, or change what later
 /// commands mean.
 pub(super) fn is_opaque(command: &SimpleCommand) -> bool {
     let Some((first, words)) = command.words.split_first() else { return false };
@@ -90,7 +90,7 @@ fn set_is_plain(words: &[Word]) -> bool {
     true
 }
 
-/// Returns true if a file name that a pattern expands to may be an option or an operator.
+/// Returns `true` if a file name that a pattern expands to may be an option or an operator.
 pub(super) fn may_be_option(word: &Word) -> bool {
     let text = word.text.as_str();
     let starts = text.starts_with(['*', '?', '[', '-']) && !text.contains('/');
@@ -104,7 +104,7 @@ fn is_number(word: &Word) -> bool {
     word.kind == WordKind::Plain && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns true if a word has an array subscript in which a shell could run a command.
+/// Returns `true` if a word has an array subscript in which a shell could run a command.
 fn has_subscript(word: &Word) -> bool {
     word.text.contains('[') && word.text.contains(['$', '`'])
 }

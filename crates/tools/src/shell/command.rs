@@ -312,7 +312,7 @@ enum Empty {
     Wrong,
 }
 
-/// Returns true if a text can be the name of a variable.
+/// Returns `true` if a text can be the name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')

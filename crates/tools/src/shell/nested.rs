@@ -237,7 +237,7 @@ fn env(words: &[Word]) -> NestedCommands {
     }
 }
 
-/// Returns true if a command is `env` with variables to set.
+/// Returns `true` if a command is `env` with variables to set.
 pub(super) fn sets_variables(command: &SimpleCommand) -> bool {
     let Some((first, words)) = command.words.split_first() else { return false };
     let is_env = first.text.rsplit('/').next() == Some("env");
@@ -283,7 +283,7 @@ fn find(words: &[Word]) -> NestedCommands {
     if inner.is_empty() { NestedCommands::Nothing } else { NestedCommands::Additional(inner) }
 }
 
-/// Returns true if a shell, `find`, or `xargs` replaces a word.
+/// Returns `true` if a shell, `find`, or `xargs` replaces a word.
 fn is_unknown(word: &Word) -> bool {
     word.kind == WordKind::Pattern && word.text != "["
 }

@@ -23,10 +23,10 @@ pub(crate) enum PolicyError {
     #[error("cannot check this command against `shell.security_patterns`: {0}")]
     Unclear(#[from] CommandParseError),
     /// A command in the line is not allowed.
-    #[error("`{0}` is not an allowed command")]
+    #[error("`{0}` is not an allowed command (`shell.security_patterns`)")]
     NotAllowed(String),
     /// A command in the line is denied.
-    #[error("`{0}` is a denied command")]
+    #[error("`{0}` is a denied command (`shell.security_patterns`)")]
     Denied(String),
     /// A command in the line runs others, which cannot be determined.
     #[error(

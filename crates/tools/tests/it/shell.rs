@@ -67,7 +67,7 @@ async fn disallowed_command_is_not_run() {
     let policy = Policy::Allow(vec!["git *".to_owned(), "touch made".to_owned()]);
     let world = World::with_shell(ShellOptions { policy, ..unsandboxed() });
     let (kind, message) = world.failure("shell", json!({ "command": "git status; touch other" })).await;
-    let expected = "`touch other` is not an allowed command";
+    let expected = "`touch other` is not an allowed command (`shell.security_patterns`)";
     assert_eq!((kind.as_str(), message.as_str()), ("access_denied", expected));
     assert_eq!(world.shell("touch made").await["exit_code"], 0);
     assert_eq!((world.read("made").is_some(), world.read("other")), (true, None));

@@ -28,7 +28,7 @@ fn stream_without_finish_reason_is_cut() {
         if cut < stopped {
             let failure = outcome.unwrap_err();
             assert_eq!(failure.kind, ModelErrorKind::StreamCut, "cut at {cut}");
-            assert_eq!(failure.message, "the stream ended before the answer did", "cut at {cut}");
+            assert_eq!(failure.message, "the stream ended before the response did", "cut at {cut}");
         } else {
             assert!(outcome.is_ok(), "cut at {cut}");
         }

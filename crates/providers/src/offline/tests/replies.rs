@@ -11,7 +11,7 @@ use super::super::{OFFLINE_MODEL_ID, OfflineModel};
 use super::{answer, ask, assistant, extraction, format_blocks, request, results, say, user};
 
 const ASK_FOR_JSON: &str = "Give the result of the conversation above as one JSON value.";
-const ASK_AGAIN: &str = "That does not fit the schema: odd\nReply again.";
+const ASK_AGAIN: &str = "That does not match the schema: odd\nReply again.";
 const ASK_FOR_SUMMARY: &str = "Summarize the conversation so far for someone who continues it.";
 
 fn text(text: &str) -> AssistantBlock {

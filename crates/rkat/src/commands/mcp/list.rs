@@ -171,7 +171,7 @@ fn state_name(state: &ServerState) -> &'static str {
         ServerState::Failed { .. } => "failed",
         ServerState::NeedsReauth { .. } => "needs_reauth",
         ServerState::Disabled => "disabled",
-        ServerState::Removing => "leaving",
+        ServerState::Removing => "removing",
     }
 }
 

@@ -145,7 +145,7 @@ fn find(
     let problem = entries.problems.into_iter().find(|problem| problem.server.as_deref() == Some(name));
     Err(CliError::Usage(match problem {
         Some(problem) => problem.to_string(),
-        None => format!("no MCP server is named `{name}`; `rkat mcp list` shows them"),
+        None => format!("no MCP server named `{name}`; run `rkat mcp list` to see all servers"),
     }))
 }
 
@@ -188,7 +188,7 @@ fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<Ex
     };
     let path = files.path(scope)?.display().to_string();
     if !files.remove(scope, name)? {
-        return Err(CliError::Usage(format!("no MCP server is named `{name}` in {path}")));
+        return Err(CliError::Usage(format!("no MCP server named `{name}` in {path}")));
     }
     out::line(&format!("removed {name} from {path}"));
     Ok(ExitCode::SUCCESS)
