@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use meerkat::{Redactor, ServerEnvironment, SystemDirs, ToolboxOptions};
 use meerkat_telemetry::Settings;
 
-pub(crate) fn surroundings() -> SystemDirs {
+pub(crate) fn system_dirs() -> SystemDirs {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data_home = if cfg!(windows) {
         set("APPDATA")
@@ -59,7 +59,7 @@ pub(crate) fn servers(
 pub(crate) fn tools(project: Option<PathBuf>, realms: PathBuf) -> ToolboxOptions {
     let server_env = servers(project, None, &Redactor::default());
     ToolboxOptions {
-        workspace: server_env.project.or_else(|| surroundings().current_dir),
+        workspace: server_env.project.or_else(|| system_dirs().current_dir),
         home: server_env.home,
         temp_dir: std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         hidden_dirs: vec![realms],

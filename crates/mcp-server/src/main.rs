@@ -40,10 +40,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, redactor: &Redactor) -> Result<(), Failure> {
-    let skill_roots = args.skill_roots(env::surroundings())?;
+    let skill_roots = args.skill_roots(env::system_dirs())?;
     let (project, home) = args.dirs();
     let scope = args.scope();
-    let options = scope.options(DefaultRealm::Isolated, &env::surroundings(), "rkat-mcp")?;
+    let options = scope.options(DefaultRealm::Isolated, &env::system_dirs(), "rkat-mcp")?;
     let listen = args.listen(env::token(), &options)?;
     let token = listen.as_ref().map(|listen| listen.token.clone());
     token.iter().filter_map(ClientToken::secret).for_each(|secret| redactor.add(secret));

@@ -94,15 +94,15 @@ impl Servers {
 
 /// The registry of a runtime.
 #[cfg(feature = "registry")]
-pub(crate) use crate::realm_registry::RuntimeRegistry as Registered;
+pub(crate) use crate::realm_registry::RuntimeRegistry;
 
 /// Replacement for builds without the registry: nothing is registered.
 #[cfg(not(feature = "registry"))]
-pub(crate) struct Registered;
+pub(crate) struct RuntimeRegistry;
 
 #[cfg(not(feature = "registry"))]
 #[expect(clippy::unused_async, reason = "same signature as in builds with a registry")]
-impl Registered {
+impl RuntimeRegistry {
     pub(crate) async fn skills(&self, _: &crate::config::CurrentConfig, _: &crate::Skills) -> Changed {
         Changed::No
     }

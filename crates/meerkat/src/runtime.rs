@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     pub(crate) secrets: SecretSource,
     pub(crate) tools: Toolbox,
     pub(crate) servers: features::Servers,
-    pub(crate) registry: features::Registered,
+    pub(crate) registry: features::RuntimeRegistry,
     pub(crate) hooks: HookRunner,
     pub(crate) live: ActiveRuns,
     pub(crate) events: EventBus,
@@ -139,9 +139,9 @@ impl Runtime {
             #[cfg(not(feature = "mcp"))]
             servers: features::Servers,
             #[cfg(feature = "registry")]
-            registry: features::Registered::new(&realm, Arc::clone(&clock), config.clone()),
+            registry: features::RuntimeRegistry::new(&realm, Arc::clone(&clock), config.clone()),
             #[cfg(not(feature = "registry"))]
-            registry: features::Registered,
+            registry: features::RuntimeRegistry,
             config,
             instance: options.instance,
             config_access: options.config_access,
@@ -229,7 +229,7 @@ impl Runtime {
     }
 
     #[cfg(feature = "registry")]
-    pub(crate) fn runtime_registry(&self) -> &features::Registered {
+    pub(crate) fn runtime_registry(&self) -> &features::RuntimeRegistry {
         &self.shared.registry
     }
 

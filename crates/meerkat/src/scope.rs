@@ -1,7 +1,7 @@
 //! Selection of the realm, from command line options and defaults.
 //!
-//! A realm is named, isolated (new and private), or derived from the workspace: the same directory always leads to the
-//! same realm.
+//! A realm is named, isolated (new and private), or derived from the project: the same project always gets the same
+//! realm.
 
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,8 @@ pub struct SystemDirs {
 pub enum DefaultRealm {
     /// A new, private realm.
     Isolated,
-    /// The realm of the workspace.
-    Workspace,
+    /// The realm of the project.
+    Project,
 }
 
 impl RealmScope {
@@ -66,9 +66,9 @@ impl RealmScope {
             (None, DefaultRealm::Isolated) => {
                 (format!("realm-{}", Uuid::now_v7()).parse()?, RealmOrigin::Generated, None)
             }
-            (None, DefaultRealm::Workspace) => {
+            (None, DefaultRealm::Project) => {
                 let project = resolve_symlinks(&self.project(system_dirs)?);
-                (workspace_realm(&project)?, RealmOrigin::Workspace, Some(project))
+                (project_realm(&project)?, RealmOrigin::Workspace, Some(project))
             }
         };
         Ok(RealmOptions {
@@ -119,10 +119,10 @@ impl RealmScope {
         let (None, None, Some(dir)) = (&self.realm, &self.context_root, &system_dirs.current_dir) else {
             return Ok(Vec::new());
         };
-        let current = workspace_realm(&self.project(system_dirs)?)?;
+        let current = project_realm(&self.project(system_dirs)?)?;
         let mut realms = Vec::new();
         for root in [former_root(dir), dir] {
-            let realm = workspace_realm(root)?;
+            let realm = project_realm(root)?;
             if realm != current && !realms.contains(&realm) {
                 realms.push(realm);
             }
@@ -131,9 +131,9 @@ impl RealmScope {
     }
 }
 
-/// Returns the realm of a workspace, derived from its path.
-fn workspace_realm(workspace: &Path) -> Result<RealmId, Error> {
-    let hash = resolve_symlinks(workspace)
+/// Returns the realm of a project, derived from its path.
+fn project_realm(project: &Path) -> Result<RealmId, Error> {
+    let hash = resolve_symlinks(project)
         .as_os_str()
         .as_encoded_bytes()
         .iter()
@@ -167,17 +167,17 @@ mod tests {
             home: None,
         };
         let scope = RealmScope::default();
-        let top = realm(&scope, DefaultRealm::Workspace, &at(root.path())).unwrap();
-        assert_eq!(realm(&scope, DefaultRealm::Workspace, &at(&deep)).unwrap(), top);
+        let top = realm(&scope, DefaultRealm::Project, &at(root.path())).unwrap();
+        assert_eq!(realm(&scope, DefaultRealm::Project, &at(&deep)).unwrap(), top);
         let named = RealmScope { context_root: Some(deep), ..RealmScope::default() };
-        assert_ne!(realm(&named, DefaultRealm::Workspace, &at(root.path())).unwrap(), top);
+        assert_ne!(realm(&named, DefaultRealm::Project, &at(root.path())).unwrap(), top);
         assert_eq!((top.len(), top.starts_with("ws-")), (19, true));
     }
 
     #[test]
     fn workspace_hash_is_fnv_1a() {
         assert_eq!(
-            workspace_realm(Path::new("a-path-that-is-not-there")).unwrap().as_str(),
+            project_realm(Path::new("a-path-that-is-not-there")).unwrap().as_str(),
             "ws-5358b821062eea06"
         );
     }
@@ -194,7 +194,7 @@ mod tests {
             let dirs = SystemDirs { current_dir: Some(dir.to_owned()), home, data_home: None };
             RealmScope::default().former_realms(&dirs).unwrap()
         };
-        let [home_realm, src_realm] = [&home, &src].map(|dir| workspace_realm(dir).unwrap());
+        let [home_realm, src_realm] = [&home, &src].map(|dir| project_realm(dir).unwrap());
         assert_eq!((former(&repo), former(&src)), (Vec::new(), vec![src_realm.clone()]));
         std::fs::create_dir(home.join(".rkat")).unwrap();
         assert_eq!((former(&repo), former(&src)), (vec![home_realm.clone()], vec![home_realm, src_realm]));

@@ -245,7 +245,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u32>,
     /// Time limit for the run, such as 90s or 5m.
-    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_span)]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) max_duration: Option<HumanDuration>,
     /// Maximum number of tool calls in the run.
     #[arg(long, value_name = "N")]
@@ -552,7 +552,7 @@ impl ScopeArgs {
             context_root: self.context_root.clone(),
             user_config_root: self.user_config_root.clone(),
         };
-        (scope, if self.isolated { DefaultRealm::Isolated } else { DefaultRealm::Workspace })
+        (scope, if self.isolated { DefaultRealm::Isolated } else { DefaultRealm::Project })
     }
 }
 
@@ -607,7 +607,7 @@ fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
 }
 
-fn parse_span(text: &str) -> Result<HumanDuration, String> {
+fn parse_duration(text: &str) -> Result<HumanDuration, String> {
     text.parse().map_err(|error: meerkat::ParseDurationError| error.to_string())
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Writes the line with the realm's token to stderr, for the user to pass to clients. No other output contains it.
-pub(crate) fn say_token(text: &str) {
+pub(crate) fn print_token(text: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 

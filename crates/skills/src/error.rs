@@ -70,7 +70,7 @@ pub enum Error {
     },
     /// A symlink is in place of a file that only this crate writes.
     #[error("`{}` is a symlink, which is not followed; remove it", .0.display())]
-    Link(PathBuf),
+    Symlink(PathBuf),
     /// The skill changed since the scan and no longer parses.
     #[error("cannot parse `{}`: {source}", path.display())]
     Broken {
@@ -81,7 +81,7 @@ pub enum Error {
     },
     /// The remaps of a key are cyclic.
     #[error("cyclic remap of `{0}`; fix `skills.identity.remaps`")]
-    Circle(SkillKey),
+    CyclicRemap(SkillKey),
     /// The requested source does not exist.
     #[error("no skill source has the id `{0}`; list skills with `meerkat_skills` and the action `list`")]
     NoSuchSource(crate::SourceId),
@@ -188,9 +188,9 @@ impl Error {
             | Self::Ambiguous { .. } => ErrorKind::InvalidParams,
             Self::TooLarge { .. }
             | Self::File { .. }
-            | Self::Link(_)
+            | Self::Symlink(_)
             | Self::Broken { .. }
-            | Self::Circle(_)
+            | Self::CyclicRemap(_)
             | Self::Git { .. }
             | Self::NoGit(_)
             | Self::TooSlow { .. }

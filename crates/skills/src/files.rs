@@ -58,7 +58,7 @@ pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
 /// Returns an error if a path that is about to be read or written is a symlink.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
     match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_symlink() => Err(Error::Link(path.to_owned())),
+        Ok(metadata) if metadata.is_symlink() => Err(Error::Symlink(path.to_owned())),
         _ => Ok(()),
     }
 }

@@ -72,7 +72,7 @@ pub struct Provenance {
     pub source_uuid: SourceId,
     /// Its display name; `name@display_name` picks a skill of this source.
     pub display_name: String,
-    /// How the source is accessed.
+    /// Transport that accesses the source.
     pub transport_kind: Transport,
     /// Distinguishes it from other sources with the same name.
     pub fingerprint: String,
@@ -120,7 +120,7 @@ pub enum Invocation {
     /// The model only; it is not a slash command.
     Model,
     /// Neither the model nor the user; other skills may refer to it.
-    Nobody,
+    Neither,
 }
 
 impl Invocation {

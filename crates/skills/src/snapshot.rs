@@ -255,6 +255,6 @@ impl Snapshot {
                 }
             }
         }
-        Err(Error::Circle(key.clone()))
+        Err(Error::CyclicRemap(key.clone()))
     }
 }

@@ -7,9 +7,9 @@
 //! A lease with a monotonic fencing number grants the right to run a session. A process that lost its lease can no
 //! longer commit, however late it resumes.
 
-#[cfg(feature = "sqlite")]
-mod beacon;
 mod dirs;
+#[cfg(feature = "sqlite")]
+mod endpoint_file;
 mod error;
 #[cfg(feature = "sqlite")]
 mod files;
@@ -29,9 +29,9 @@ use std::pin::Pin;
 
 use meerkat_core::{BlobId, SessionId};
 
-#[cfg(feature = "sqlite")]
-pub use beacon::EndpointFile;
 pub use dirs::create_private_dirs;
+#[cfg(feature = "sqlite")]
+pub use endpoint_file::EndpointFile;
 pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]

@@ -60,7 +60,7 @@ pub(crate) enum Error {
     Shell(#[from] ShellError),
     /// The realm's store failed.
     #[error(transparent)]
-    Shelf(#[from] StorageError),
+    Storage(#[from] StorageError),
     /// The result cannot be encoded.
     #[error("cannot encode the result as JSON")]
     Encode(#[source] serde_json::Error),
@@ -87,7 +87,7 @@ impl Error {
             | Self::Patch(_)
             | Self::Task(_)
             | Self::NoBlob(_)
-            | Self::Shelf(_)
+            | Self::Storage(_)
             | Self::Encode(_)
             | Self::Interrupted => ToolFailure::ExecutionFailed,
         }

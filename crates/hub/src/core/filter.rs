@@ -31,11 +31,11 @@ enum Operator {
     Exists,
 }
 
-type Refusal = (&'static str, String);
+type Rejection = (&'static str, String);
 
 impl Filter {
     /// Parses `{"input.amount": {"$gte": 500}}`.
-    pub(super) fn new(filters: Option<&Value>) -> Result<Self, Refusal> {
+    pub(super) fn new(filters: Option<&Value>) -> Result<Self, Rejection> {
         let filters = match filters {
             None | Some(Value::Null) => return Ok(Self::default()),
             Some(Value::Object(filters)) => filters,

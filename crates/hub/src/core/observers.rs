@@ -51,14 +51,14 @@ pub(super) struct Activation {
     pub(super) depth: u32,
 }
 
-type Refusal = (&'static str, String);
+type Rejection = (&'static str, String);
 
 impl Core {
     pub(super) fn observe(&mut self, peer: Peer, mut observe: Observe<'_>) {
         observe.source.function_id = self.full_id(peer, &observe.source.function_id);
         observe.target.function_id = self.full_id(peer, &observe.target.function_id);
         let id = observe.id.clone();
-        let refused = self.observe_refusal(peer, &observe);
+        let refused = self.observe_rejection(peer, &observe);
         let filter = refused.map_or_else(|| Filter::new(observe.source.filters.as_ref()), Err);
         let filter = match filter {
             Ok(filter) => filter,
@@ -90,7 +90,7 @@ impl Core {
         self.send(peer, result.end());
     }
 
-    fn observe_refusal(&self, peer: Peer, observe: &Observe<'_>) -> Option<Refusal> {
+    fn observe_rejection(&self, peer: Peer, observe: &Observe<'_>) -> Option<Rejection> {
         let (source, target) = (&observe.source.function_id, &observe.target.function_id);
         let known = self.observers.get(&observe.id);
         let own = self.observers.values().filter(|observer| observer.owner == peer).count();

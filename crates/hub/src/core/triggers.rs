@@ -119,9 +119,9 @@ impl Core {
 
     pub(super) fn register_trigger(&mut self, peer: Peer, mut trigger: RegisterTrigger<'_>) {
         trigger.function_id = self.full_id(peer, &trigger.function_id);
-        let refusal = self.trigger_refusal(peer, &trigger);
+        let refusal = self.trigger_rejection(peer, &trigger);
         if let Some(reason) = refusal {
-            return self.refuse_trigger(peer, &trigger, &reason);
+            return self.reject_trigger(peer, &trigger, &reason);
         }
         let id = trigger.id.clone();
         let new = Trigger {
@@ -160,7 +160,7 @@ impl Core {
         }
     }
 
-    fn trigger_refusal(&self, peer: Peer, trigger: &RegisterTrigger<'_>) -> Option<String> {
+    fn trigger_rejection(&self, peer: Peer, trigger: &RegisterTrigger<'_>) -> Option<String> {
         let worker = self.workers.get(&peer)?;
         let denied = worker.grant.as_ref().is_some_and(|grant| !grant.may_subscribe(&trigger.trigger_type));
         if denied {
@@ -184,7 +184,7 @@ impl Core {
         taken.then(|| "the trigger id belongs to another worker".to_owned())
     }
 
-    fn refuse_trigger(&mut self, peer: Peer, trigger: &RegisterTrigger<'_>, reason: &str) {
+    fn reject_trigger(&mut self, peer: Peer, trigger: &RegisterTrigger<'_>, reason: &str) {
         let error = Object::new().text("code", "trigger_registration_failed").text("message", reason).end();
         let message = Object::message("triggerregistrationresult")
             .text("id", &trigger.id)

@@ -65,14 +65,14 @@ impl Upgrade {
     }
 }
 
-type Refusal = (StatusCode, &'static str);
+type Rejection = (StatusCode, &'static str);
 
 fn route(
     request: &Request,
     access: &Access,
     shared: &Shared,
     is_same_user: &dyn Fn() -> bool,
-) -> Result<Route, Refusal> {
+) -> Result<Route, Rejection> {
     let is_allowed = |origin: &HeaderValue| access.origins.iter().any(|allowed| origin == allowed.as_str());
     if !request.headers().get_all("origin").iter().all(is_allowed) {
         return Err((StatusCode::FORBIDDEN, "pages of this origin may not connect"));
@@ -116,7 +116,7 @@ fn is_direct(headers: &HeaderMap) -> bool {
 }
 
 /// A channel's own key is sufficient: the SDKs send no token there.
-fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> Result<Route, Refusal> {
+fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> Result<Route, Rejection> {
     let one = |name: &str| query.get(name).and_then(|values| values.first()).map_or("", String::as_str);
     let end = match one("dir") {
         "read" => End::Read,

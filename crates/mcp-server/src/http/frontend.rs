@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::bodies::{Bodies, BodyError};
-use super::guard::{Access, Refusal};
+use super::guard::{Access, Rejection};
 use super::sessions::{Batch, Sessions};
 use super::{cors, deferred};
 use crate::protocol::{Connection, Service, batch};
@@ -230,22 +230,24 @@ async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body>
     converted
 }
 
-fn rejection_response(rejection: Refusal) -> Response<Body> {
+fn rejection_response(rejection: Rejection) -> Response<Body> {
     let (status, reason) = match rejection {
-        Refusal::AbsoluteUri => {
+        Rejection::AbsoluteUri => {
             (StatusCode::BAD_REQUEST, "send only the path, such as /mcp, and the host in the Host header")
         }
-        Refusal::RepeatedHost => (StatusCode::BAD_REQUEST, "send one Host header"),
-        Refusal::Host => (StatusCode::FORBIDDEN, "this Host is not allowed"),
-        Refusal::Origin => (StatusCode::FORBIDDEN, "this Origin is not allowed"),
-        Refusal::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is required"),
-        Refusal::WrongToken => (StatusCode::UNAUTHORIZED, "invalid bearer token"),
+        Rejection::RepeatedHost => (StatusCode::BAD_REQUEST, "send one Host header"),
+        Rejection::Host => (StatusCode::FORBIDDEN, "this Host is not allowed"),
+        Rejection::Origin => (StatusCode::FORBIDDEN, "this Origin is not allowed"),
+        Rejection::NoToken => (StatusCode::UNAUTHORIZED, "a bearer token is required"),
+        Rejection::WrongToken => (StatusCode::UNAUTHORIZED, "invalid bearer token"),
     };
     let mut response = error(status, &Value::Null, -32600, reason);
     let challenge = match rejection {
-        Refusal::AbsoluteUri | Refusal::RepeatedHost | Refusal::Host | Refusal::Origin => return response,
-        Refusal::NoToken => "Bearer realm=\"meerkat\"",
-        Refusal::WrongToken => "Bearer realm=\"meerkat\", error=\"invalid_token\"",
+        Rejection::AbsoluteUri | Rejection::RepeatedHost | Rejection::Host | Rejection::Origin => {
+            return response;
+        }
+        Rejection::NoToken => "Bearer realm=\"meerkat\"",
+        Rejection::WrongToken => "Bearer realm=\"meerkat\", error=\"invalid_token\"",
     };
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response

@@ -40,7 +40,7 @@ pub enum AccessError {
 
 /// Reason for rejecting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// The request line carries a scheme or a host.
     AbsoluteUri,
     /// There are several `Host` headers; a proxy may have checked a different one than this server.
@@ -96,32 +96,32 @@ impl Access {
     }
 
     /// Checks the source of a request.
-    pub(super) fn check_source(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(super) fn check_source(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         if uri.scheme().is_some() || uri.authority().is_some() {
-            return Err(Refusal::AbsoluteUri);
+            return Err(Rejection::AbsoluteUri);
         }
         if headers.get_all(header::HOST).iter().nth(1).is_some() {
-            return Err(Refusal::RepeatedHost);
+            return Err(Rejection::RepeatedHost);
         }
         if !self.allows_host(headers) {
-            return Err(Refusal::Host);
+            return Err(Rejection::Host);
         }
         if !self.allows_origin(headers) {
-            return Err(Refusal::Origin);
+            return Err(Rejection::Origin);
         }
         Ok(())
     }
 
     /// Checks the token.
-    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         let Some(token) = &self.token else { return Ok(()) };
-        let value = headers.get(header::AUTHORIZATION).ok_or(Refusal::NoToken)?;
-        let value = value.to_str().map_err(|_| Refusal::WrongToken)?;
-        let (scheme, secret) = value.split_once(' ').ok_or(Refusal::WrongToken)?;
+        let value = headers.get(header::AUTHORIZATION).ok_or(Rejection::NoToken)?;
+        let value = value.to_str().map_err(|_| Rejection::WrongToken)?;
+        let (scheme, secret) = value.split_once(' ').ok_or(Rejection::WrongToken)?;
         if scheme.eq_ignore_ascii_case("bearer") && token.matches(secret) {
             Ok(())
         } else {
-            Err(Refusal::WrongToken)
+            Err(Rejection::WrongToken)
         }
     }
 
@@ -163,7 +163,7 @@ fn is_this_machine(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, AccessError, Refusal, Token};
+    use super::{Access, AccessError, Rejection, Token};
     use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
     const LOCAL: &str = "127.0.0.1:8000";
@@ -178,7 +178,7 @@ mod tests {
         fields.collect()
     }
 
-    fn source(access: &Access, host: &str, origin: Option<&str>) -> Result<(), Refusal> {
+    fn source(access: &Access, host: &str, origin: Option<&str>) -> Result<(), Rejection> {
         let mut fields = vec![(header::HOST, host)];
         fields.extend(origin.map(|origin| (header::ORIGIN, origin)));
         access.check_source(&Uri::from_static("/mcp"), &headers(&fields))
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(source(&access, host, None), Ok(()), "{host}");
         }
         for host in ["evil.example.com", "localhost.evil.example.com", "10.0.0.1:8000", ""] {
-            assert_eq!(source(&access, host, None), Err(Refusal::Host), "{host}");
+            assert_eq!(source(&access, host, None), Err(Rejection::Host), "{host}");
         }
         let named = access.with_hosts(vec!["box.example.com".to_owned()]);
         assert_eq!(source(&named, "box.example.com:8000", None), Ok(()));
@@ -227,11 +227,11 @@ mod tests {
             "null",
             "file://",
         ] {
-            assert_eq!(source(&access, LOCAL, Some(origin)), Err(Refusal::Origin), "{origin}");
+            assert_eq!(source(&access, LOCAL, Some(origin)), Err(Rejection::Origin), "{origin}");
         }
         let named = access.with_origins(vec!["https://app.example.com".to_owned()]);
         assert_eq!(source(&named, LOCAL, Some("https://app.example.com")), Ok(()));
-        assert_eq!(source(&named, LOCAL, Some("https://app.example.com:444")), Err(Refusal::Origin));
+        assert_eq!(source(&named, LOCAL, Some("https://app.example.com:444")), Err(Rejection::Origin));
     }
 
     #[test]
@@ -240,11 +240,11 @@ mod tests {
         let absolute = Uri::from_static("http://127.0.0.1:8000/mcp");
         assert_eq!(
             access.check_source(&absolute, &headers(&[(header::HOST, LOCAL)])),
-            Err(Refusal::AbsoluteUri)
+            Err(Rejection::AbsoluteUri)
         );
         let mut twice = headers(&[(header::HOST, LOCAL)]);
         twice.append(header::HOST, HeaderValue::from_static(LOCAL));
-        assert_eq!(access.check_source(&Uri::from_static("/mcp"), &twice), Err(Refusal::RepeatedHost));
+        assert_eq!(access.check_source(&Uri::from_static("/mcp"), &twice), Err(Rejection::RepeatedHost));
     }
 
     #[test]
@@ -254,8 +254,8 @@ mod tests {
         assert_eq!(check("Bearer s3cret"), Ok(()));
         assert_eq!(check("bearer s3cret"), Ok(()));
         for wrong in ["Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer "] {
-            assert_eq!(check(wrong), Err(Refusal::WrongToken), "{wrong}");
+            assert_eq!(check(wrong), Err(Rejection::WrongToken), "{wrong}");
         }
-        assert_eq!(access.check_token(&HeaderMap::new()), Err(Refusal::NoToken));
+        assert_eq!(access.check_token(&HeaderMap::new()), Err(Rejection::NoToken));
     }
 }

@@ -52,7 +52,7 @@ const METHODS: [&str; 13] = [
 
 /// Handler of one client. Dropping it ends the client's notifications.
 pub struct Connection<S> {
-    layer: Arc<Shared<S>>,
+    protocol: Arc<Shared<S>>,
     level: Arc<Level>,
     /// Change subscription of a client that completed the handshake.
     subscription: Mutex<Option<(Arc<Subscription>, DropGuard)>>,
@@ -65,15 +65,15 @@ impl<S: Service> AsSeal for Shared<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(layer: Arc<Shared<S>>) -> Self {
-        Self { layer, level: Arc::new(Level::new()), subscription: Mutex::new(None) }
+    pub(super) fn new(protocol: Arc<Shared<S>>) -> Self {
+        Self { protocol, level: Arc::new(Level::new()), subscription: Mutex::new(None) }
     }
 
     fn request(&self, context: RequestContext<RoleServer>, binding: Vec<u8>) -> Request {
         let services = RequestServices {
-            notices: self.layer.notices.clone(),
-            tasks: self.layer.tasks.clone(),
-            seal: Arc::clone(&self.layer) as Arc<dyn AsSeal>,
+            notices: self.protocol.notices.clone(),
+            tasks: self.protocol.tasks.clone(),
+            seal: Arc::clone(&self.protocol) as Arc<dyn AsSeal>,
             level: Arc::clone(&self.level),
         };
         Request::new(context, services, binding)
@@ -85,7 +85,7 @@ impl<S: Service> Connection<S> {
         if let Some((membership, _)) = subscription.as_ref() {
             return Arc::clone(membership);
         }
-        let membership = Arc::new(self.layer.notices.join(Interest::lists()));
+        let membership = Arc::new(self.protocol.notices.join(Interest::lists()));
         let disconnected = CancellationToken::new();
         tokio::spawn(disconnected.clone().run_until_cancelled_owned(subscriptions::forward_changes(
             Arc::clone(&membership),
@@ -115,7 +115,7 @@ macro_rules! list_result {
 
 impl<S: Service> ServerHandler for Connection<S> {
     fn get_info(&self) -> ServerConfig {
-        let about = self.layer.service.about();
+        let about = self.protocol.service.about();
         let mut capabilities = ServerCapabilities::builder()
             .enable_logging()
             .enable_completions()
@@ -128,7 +128,7 @@ impl<S: Service> ServerHandler for Connection<S> {
             .enable_tool_list_changed()
             .enable_tasks()
             .build();
-        let own = self.layer.service.extensions();
+        let own = self.protocol.service.extensions();
         capabilities.extensions.get_or_insert_default().extend(own);
         let mut info = ServerConfig::new(capabilities).with_instructions(about.instructions);
         info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
@@ -164,8 +164,8 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.layer.service.refresh().await;
-        let found = page(&self.layer.service.tools(), start(request)?.as_deref(), |tool| &tool.name)?;
+        self.protocol.service.refresh().await;
+        let found = page(&self.protocol.service.tools(), start(request)?.as_deref(), |tool| &tool.name)?;
         list_result!(ListToolsResult, found.items, found.next, context, LIST_TTL_MS)
     }
 
@@ -174,18 +174,18 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.layer.service.refresh().await;
-        if !self.layer.service.tools().iter().any(|tool| tool.name == request.name) {
+        self.protocol.service.refresh().await;
+        if !self.protocol.service.tools().iter().any(|tool| tool.name == request.name) {
             let message = format!("unknown tool `{}`; tools/list has the names", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("tools/call", &request.name, request.arguments.as_ref());
         let service_request = self.request(context, bound);
-        Box::pin(self.layer.service.call(request, service_request)).await
+        Box::pin(self.protocol.service.call(request, service_request)).await
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.layer.service.tools().iter().find(|tool| tool.name == name).cloned()
+        self.protocol.service.tools().iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn list_resources(
@@ -193,8 +193,8 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.layer.service.refresh().await;
-        let found = self.layer.service.resources(start(request)?).await?;
+        self.protocol.service.refresh().await;
+        let found = self.protocol.service.resources(start(request)?).await?;
         list_result!(ListResourcesResult, found.items, found.next, context, 0)
     }
 
@@ -203,7 +203,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let templates = self.layer.service.templates();
+        let templates = self.protocol.service.templates();
         let found = page(&templates, start(request)?.as_deref(), |template| &template.uri_template)?;
         list_result!(ListResourceTemplatesResult, found.items, found.next, context, LIST_TTL_MS)
     }
@@ -214,7 +214,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let service_request = self.request(context, binding("resources/read", &request.uri, None));
-        Box::pin(self.layer.service.read(request, service_request)).await
+        Box::pin(self.protocol.service.read(request, service_request)).await
     }
 
     async fn list_prompts(
@@ -222,8 +222,9 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.layer.service.refresh().await;
-        let found = page(&self.layer.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
+        self.protocol.service.refresh().await;
+        let found =
+            page(&self.protocol.service.prompts(), start(request)?.as_deref(), |prompt| &prompt.name)?;
         list_result!(ListPromptsResult, found.items, found.next, context, LIST_TTL_MS)
     }
 
@@ -232,14 +233,14 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.layer.service.refresh().await;
-        if !self.layer.service.prompts().iter().any(|prompt| prompt.name == request.name) {
+        self.protocol.service.refresh().await;
+        if !self.protocol.service.prompts().iter().any(|prompt| prompt.name == request.name) {
             let message = format!("unknown prompt `{}`; see prompts/list", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("prompts/get", &request.name, request.arguments.as_ref());
         let service_request = self.request(context, bound);
-        Box::pin(self.layer.service.prompt(request, service_request)).await
+        Box::pin(self.protocol.service.prompt(request, service_request)).await
     }
 
     async fn complete(
@@ -247,7 +248,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let mut values = self.layer.service.complete(request).await?;
+        let mut values = self.protocol.service.complete(request).await?;
         let total = u32::try_from(values.len()).ok();
         let has_more = values.len() > CompletionInfo::MAX_VALUES;
         values.truncate(CompletionInfo::MAX_VALUES);
@@ -293,7 +294,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        subscriptions::listen(&self.layer.notices, &context).await
+        subscriptions::listen(&self.protocol.notices, &context).await
     }
 
     async fn get_task(
@@ -301,9 +302,9 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let found = match self.layer.tasks.get(&request.task_id) {
+        let found = match self.protocol.tasks.get(&request.task_id) {
             Some(known) => Some(known),
-            None => self.layer.service.restore_task(&request.task_id).await,
+            None => self.protocol.service.restore_task(&request.task_id).await,
         };
         found.map(GetTaskResult::new).ok_or_else(|| unknown_task(&request.task_id))
     }
@@ -313,7 +314,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         request: UpdateTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let known = self.layer.tasks.update(&request.task_id, request.input_responses);
+        let known = self.protocol.tasks.update(&request.task_id, request.input_responses);
         if known { Ok(()) } else { Err(unknown_task(&request.task_id)) }
     }
 
@@ -323,7 +324,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let id = &request.task_id;
-        let known = self.layer.tasks.cancel(id) || self.layer.service.cancel_unknown_task(id).await;
+        let known = self.protocol.tasks.cancel(id) || self.protocol.service.cancel_unknown_task(id).await;
         if known { Ok(()) } else { Err(unknown_task(id)) }
     }
 
@@ -334,7 +335,7 @@ impl<S: Service> ServerHandler for Connection<S> {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let era = era(context.protocol_version().as_ref());
-        let extended = self.layer.service.call_extension(&request.method, request.params, era);
+        let extended = self.protocol.service.call_extension(&request.method, request.params, era);
         if let Some(answer) = Box::pin(extended).await {
             return answer.map(CustomResult::new);
         }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_cursor_is_rejected_and_empty_one_is_not() {
+    fn only_unknown_cursors_are_rejected() {
         assert_eq!(start(at_cursor("")).unwrap(), None);
         assert_eq!(start(at_cursor("!")).unwrap_err().code.0, -32602);
         let elsewhere = start(at_cursor(&cursor("elsewhere"))).unwrap();

@@ -51,7 +51,7 @@ pub(crate) enum CallError {
     #[error("cannot reach the server: {0}")]
     Unreachable(String),
     #[error("{0}")]
-    Confused(&'static str),
+    Protocol(&'static str),
 }
 
 /// Guard that sends a cancellation to the server when a request is abandoned.
@@ -112,7 +112,7 @@ impl Link {
         guard.request = None;
         match answer.map_err(call_error)? {
             ServerResult::CustomResult(result) => Ok(result.0),
-            other => serde_json::to_value(other).map_err(|_| CallError::Confused("cannot read the response")),
+            other => serde_json::to_value(other).map_err(|_| CallError::Protocol("cannot read the response")),
         }
     }
 
@@ -128,7 +128,7 @@ impl Link {
             match result.get("resultType").and_then(Value::as_str) {
                 Some("input_required") => {}
                 Some("task") => {
-                    return Err(CallError::Confused("the server returned a task, which was not requested"));
+                    return Err(CallError::Protocol("the server returned a task, which was not requested"));
                 }
                 _ => return Ok(result),
             }
@@ -139,7 +139,7 @@ impl Link {
                 params.insert("requestState".to_owned(), state.clone());
             }
         }
-        Err(CallError::Confused("the server requested input too many times"))
+        Err(CallError::Protocol("the server requested input too many times"))
     }
 
     async fn answers(&self, result: &Value) -> Result<BTreeMap<String, Value>, CallError> {
@@ -152,9 +152,9 @@ impl Link {
                 }
                 Some("roots/list") => (ClientFeature::Roots, Some(json!({ "roots": [] }))),
                 Some("sampling/createMessage") => (ClientFeature::Sampling, None),
-                _ => return Err(CallError::Confused("the server sent an unknown input request")),
+                _ => return Err(CallError::Protocol("the server sent an unknown input request")),
             };
-            let unsupported = CallError::Confused("the server requested sampling, which was declined");
+            let unsupported = CallError::Protocol("the server requested sampling, which was declined");
             let answer = self.handler.ask(question, params).await.or(declined).ok_or(unsupported)?;
             answers.insert(key.clone(), answer);
         }

@@ -129,7 +129,7 @@ pub(crate) fn failure(server: &SharedServer, error: &CallError) -> ToolOutput {
         CallError::Refused { code: -32602, message } => {
             ToolOutput::failure(ToolFailure::InvalidArguments, message)
         }
-        CallError::Refused { .. } | CallError::Confused(_) => {
+        CallError::Refused { .. } | CallError::Protocol(_) => {
             ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string())
         }
         CallError::Closed => {

@@ -58,7 +58,7 @@ pub enum ServerFilesError {
     },
     /// The trust store is damaged.
     #[error("{}", path.display())]
-    Book {
+    TrustStore {
         /// Path of the trust store.
         path: PathBuf,
         /// The cause.
@@ -69,7 +69,7 @@ pub enum ServerFilesError {
     Entry(#[from] ConfigProblem),
     /// The location of the file is unknown.
     #[error("cannot locate `mcp.toml`: the {0} directory is unknown")]
-    NoPlace(&'static str),
+    UnknownDirectory(&'static str),
 }
 
 /// Modification time and size of a file.
@@ -97,8 +97,8 @@ impl ServerFiles {
     /// Returns an error if the location is unknown.
     pub fn path(&self, scope: Scope) -> Result<&Path, ServerFilesError> {
         match scope {
-            Scope::Project => self.project.as_deref().ok_or(ServerFilesError::NoPlace("project")),
-            Scope::User => self.user.as_deref().ok_or(ServerFilesError::NoPlace("home")),
+            Scope::Project => self.project.as_deref().ok_or(ServerFilesError::UnknownDirectory("project")),
+            Scope::User => self.user.as_deref().ok_or(ServerFilesError::UnknownDirectory("home")),
         }
     }
 
@@ -133,7 +133,7 @@ impl ServerFiles {
     /// # Errors
     /// Returns an error if the trust store cannot be read or written.
     pub fn distrust(&self) -> Result<Vec<String>, ServerFilesError> {
-        let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let path = self.store.as_deref().ok_or(ServerFilesError::UnknownDirectory("home"))?;
         let file = disk::real(self.path(Scope::Project)?);
         let dir = self.dir().map(disk::real);
         let mut store = self.store()?;
@@ -162,7 +162,7 @@ impl ServerFiles {
     /// # Errors
     /// Returns an error if the trust store has no location.
     pub fn trust_dir(&self) -> Result<String, ServerFilesError> {
-        let dir = disk::real(self.dir().ok_or(ServerFilesError::NoPlace("project"))?);
+        let dir = disk::real(self.dir().ok_or(ServerFilesError::UnknownDirectory("project"))?);
         self.update_trust(|store| store.trust(&dir, DIR))?;
         Ok(dir)
     }
@@ -215,7 +215,7 @@ impl ServerFiles {
 
     /// Changes the trust store.
     fn update_trust(&self, change: impl FnOnce(&mut TrustStore)) -> Result<(), ServerFilesError> {
-        let path = self.store.as_deref().ok_or(ServerFilesError::NoPlace("home"))?;
+        let path = self.store.as_deref().ok_or(ServerFilesError::UnknownDirectory("home"))?;
         let mut store = self.store()?;
         change(&mut store);
         disk::write(path, &store.to_text()).map_err(disk::failed(path, "written"))
@@ -300,7 +300,7 @@ impl ServerFiles {
     fn store(&self) -> Result<TrustStore, ServerFilesError> {
         let Some(path) = &self.store else { return Ok(TrustStore::default()) };
         let text = disk::read(path).map_err(disk::failed(path, "read"))?.unwrap_or_default();
-        TrustStore::parse(&text).map_err(|source| ServerFilesError::Book { path: path.clone(), source })
+        TrustStore::parse(&text).map_err(|source| ServerFilesError::TrustStore { path: path.clone(), source })
     }
 
     /// Returns stamps that identify the state of the files, at the cost of three `stat` calls.

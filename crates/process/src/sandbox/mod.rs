@@ -69,7 +69,7 @@ pub enum SandboxError {
     /// Secrets cannot be masked.
     #[cfg(target_os = "linux")]
     #[error("cannot mask secrets")]
-    Cover(#[source] std::io::Error),
+    Mask(#[source] std::io::Error),
     /// The kernel has no system call filter.
     #[cfg(target_os = "linux")]
     #[error("this kernel cannot filter system calls (it lacks seccomp)")]
@@ -144,9 +144,9 @@ pub(crate) fn prepare(confinement: &SandboxSpec) -> Result<FoundSecrets, Sandbox
         if confinement.hiding == SecretMasking::Rules {
             return Ok(FoundSecrets { bare: hidden.clone(), hidden, bare_files: files });
         }
-        mask::enter_mount_namespace().map_err(SandboxError::Cover)?;
-        let bare = mask::cover(&hidden).map_err(SandboxError::Cover)?;
-        let bare_files = mask::cover(&files).map_err(SandboxError::Cover)?;
+        mask::enter_mount_namespace().map_err(SandboxError::Mask)?;
+        let bare = mask::cover(&hidden).map_err(SandboxError::Mask)?;
+        let bare_files = mask::cover(&files).map_err(SandboxError::Mask)?;
         Ok(FoundSecrets { hidden, bare, bare_files })
     }
     #[cfg(not(target_os = "linux"))]

@@ -9,7 +9,7 @@ use meerkat::{
 };
 use serde_json::{Value, json};
 
-use super::{former, open, print_json, skill};
+use super::{former_realms, open, print_json, skill};
 use crate::args::ScopeArgs;
 use crate::env;
 use crate::error::CliError;
@@ -63,7 +63,7 @@ pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, Cl
             findings.push(Finding::bad("store", Health::Fault, error.body().message, OTHER_REALM));
         }
     }
-    if let Some((message, command)) = former::find(scope) {
+    if let Some((message, command)) = former_realms::find(scope) {
         findings.push(Finding::bad("realm", Health::Warning, message, &format!("list them with {command}")));
     }
     findings.extend(mcp_servers(scope));

@@ -5,7 +5,7 @@ mod blob;
 mod capabilities;
 mod config;
 mod doctor;
-mod former;
+mod former_realms;
 mod hub;
 mod image;
 mod mcp;
@@ -137,7 +137,7 @@ fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
 /// Opens the realm that a session locator names, or the one of the command line, to find a session in it.
 fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
     if realm.is_none() {
-        former::print_notice(&args);
+        former_realms::print_notice(&args);
     }
     open_for_with(args, realm, None)
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::{self, TerminalPrompt};
 use super::screen::RunDisplay;
-use super::{Agents, former, open_for_with, open_with, pairs, print_json};
+use super::{Agents, former_realms, open_for_with, open_with, pairs, print_json};
 use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
 use crate::env;
 use crate::error::CliError;
@@ -47,7 +47,7 @@ async fn run_on(screen: &RunDisplay, scope: ScopeArgs, args: RunArgs) -> Result<
     let runtime = match &locator {
         Some(locator) => {
             if locator.realm.is_none() && !args.quiet {
-                former::print_notice(&scope);
+                former_realms::print_notice(&scope);
             }
             open_for_with(scope, locator.realm.as_deref(), agents)?
         }

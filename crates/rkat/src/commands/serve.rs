@@ -54,7 +54,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     });
     let announce = |address| {
         out::stderr_line(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
-        token.connect_line(address).iter().for_each(|line| out::say_token(&format!("rkat: {line}")));
+        token.connect_line(address).iter().for_each(|line| out::print_token(&format!("rkat: {line}")));
     };
     let listen = Listen {
         address: serve.listen,

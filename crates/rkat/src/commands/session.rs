@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use meerkat::{ArchivedFilter, Clock as _, SessionQuery, SystemClock};
 use serde_json::json;
 
-use super::{call, former, list_sessions, open_for, open_known, pairs, print_json};
+use super::{call, former_realms, list_sessions, open_for, open_known, pairs, print_json};
 use crate::args::{ScopeArgs, SessionCommand};
 use crate::env;
 use crate::error::CliError;
@@ -18,7 +18,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
         SessionCommand::List { limit, offset, labels, archived, json } => {
             let labels = pairs(&labels)?;
             let runtime = open_known(&scope)?;
-            former::print_notice(&scope);
+            former_realms::print_notice(&scope);
             let request = json!({
                 "limit": limit, "offset": offset, "labels": labels, "include_archived": archived,
             });

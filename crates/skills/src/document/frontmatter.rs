@@ -207,7 +207,7 @@ fn traits(fields: &Map<String, Value>) -> SkillMetadata {
             (true, true) => Invocation::Anyone,
             (true, false) => Invocation::Model,
             (false, true) => Invocation::User,
-            (false, false) => Invocation::Nobody,
+            (false, false) => Invocation::Neither,
         },
     }
 }

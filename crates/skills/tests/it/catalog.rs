@@ -340,7 +340,7 @@ fn remapped_keys_are_found() {
     let policy = Policy { remaps, ..Policy::default() };
     let snapshot = Catalog::new(vec![Arc::new(Embedded::new(companions()))], policy).snapshot();
     assert_eq!(snapshot.by_key(&key("old-name")).unwrap().name, "mcp-server-setup");
-    assert!(matches!(snapshot.by_key(&key("round")), Err(Error::Circle(_))));
+    assert!(matches!(snapshot.by_key(&key("round")), Err(Error::CyclicRemap(_))));
     assert!(matches!(snapshot.by_key(&key("none")), Err(Error::NoSuchKey(_))));
 }
 

@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn every_style_has_the_expected_fate() {
+fn every_style_has_the_expected_result() {
     for (style, _, fate, write) in STYLES {
         let text = write("some-skill");
         assert_eq!(Document::read(&text).is_ok(), fate == Fate::Loads, "{style}: {text:?}");

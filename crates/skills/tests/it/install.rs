@@ -95,9 +95,9 @@ async fn symlinks_are_never_written_through() {
         let link = root.join(name);
         symlink(&victim, &link).unwrap();
         let installed = install(&dir(&world, "from"), None, &root, Overwrite::Replace).await;
-        assert!(matches!(installed, Err(Error::Link(path)) if path == link), "{name}");
+        assert!(matches!(installed, Err(Error::Symlink(path)) if path == link), "{name}");
         let removed = remove(&root, "pdf", Overwrite::Replace);
-        assert!(matches!(removed, Err(Error::Link(path)) if path == link), "{name}");
+        assert!(matches!(removed, Err(Error::Symlink(path)) if path == link), "{name}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(link).unwrap();
     }

@@ -33,7 +33,7 @@ pub(crate) enum PolicyError {
         "cannot determine which commands `{0}` runs, and some commands are denied; run the command directly, or ask \
          the owner for an allow list (`shell.security_mode`)"
     )]
-    Unseen(String),
+    Undeterminable(String),
     /// The same under an allow list, where the command must be allowed by name.
     #[error("cannot determine which commands `{0}` runs, and no allowed pattern names it")]
     Unnamed(String),
@@ -128,7 +128,9 @@ fn not_denied(patterns: &[String], command: &SimpleCommand, depth: usize) -> Res
     match launch(command)? {
         NestedCommands::Nothing => {}
         NestedCommands::Only(inner) | NestedCommands::Additional(inner) => all(&inner)?,
-        NestedCommands::Unknown | NestedCommands::Hidden => return Err(PolicyError::Unseen(command.name())),
+        NestedCommands::Unknown | NestedCommands::Hidden => {
+            return Err(PolicyError::Undeterminable(command.name()));
+        }
     }
     // If something is denied for the program, the shell's expansion of a word may be exactly that.
     let is_pattern = |word: &Word| word.kind == WordKind::Pattern && word.text != "[" && word.text != "]";

@@ -149,7 +149,7 @@ fn crash_before_request_leaves_nothing_to_approve() {
     let hooks = [HookPoint::PreToolExecution].into_iter().collect();
     let mut bench = Bench::new(RunSettings { hooks, ..settings() }, Durable::default(), prompt("go"));
     bench.go();
-    assert_eq!(bench.feed(answer(vec![call("b", "erase")])), Waiting::Vetting(vec!["b".to_owned()]));
+    assert_eq!(bench.feed(answer(vec![call("b", "erase")])), Waiting::CheckingCalls(vec!["b".to_owned()]));
     let approved = bench.durable.open(approvals(&[("b", Decision::Approve)]));
     assert!(matches!(approved, Err(InputError::UnknownApproval { .. })), "a hook may have denied it");
     let mut bench = Bench::new(settings(), bench.durable, prompt("and?"));
@@ -251,7 +251,7 @@ fn hooks_check_calls_before_approval_is_requested() {
     let mut bench = Bench::new(watched(), Durable::default(), prompt("go"));
     bench.go();
     let waiting = bench.feed(answer(vec![call("b", "erase"), call("d", "erase")]));
-    assert_eq!(waiting, Waiting::Vetting(vec!["b".to_owned(), "d".to_owned()]));
+    assert_eq!(waiting, Waiting::CheckingCalls(vec!["b".to_owned(), "d".to_owned()]));
     let denied = vec![("d".to_owned(), ToolOutput::text("no"))];
     assert_eq!(bench.feed(Input::CallsChecked(denied)), Waiting::End);
     let Outcome::Pending(pending) = bench.report.unwrap().outcome else { panic!("pending") };

@@ -235,7 +235,7 @@ pub(super) enum Waiting {
     Tools(Vec<String>),
     Pause(Duration),
     Hooks(HookPoint),
-    Vetting(Vec<String>),
+    CheckingCalls(Vec<String>),
     Nothing,
     End,
 }
@@ -271,7 +271,7 @@ impl Bench {
                 }
                 Effect::RunHooks(invocation) => waiting = Waiting::Hooks(invocation.point),
                 Effect::CheckCalls(calls) => {
-                    waiting = Waiting::Vetting(calls.into_iter().map(|call| call.id).collect());
+                    waiting = Waiting::CheckingCalls(calls.into_iter().map(|call| call.id).collect());
                 }
                 Effect::Sleep(delay) => waiting = Waiting::Pause(delay),
                 Effect::CancelAll => waiting = Waiting::Nothing,

@@ -98,7 +98,7 @@ fn check(table: &TestCore, observed: &Observed) -> Result<(), proptest::test_run
 
 proptest! {
     #[test]
-    fn providers_know_what_counts_and_calls_end_once(deeds in deeds()) {
+    fn providers_have_active_triggers_and_calls_end_once(deeds in deeds()) {
         let mut table = TestCore::new();
         let mut observed = Observed::default();
         let mut workers = vec![table.worker(), table.worker()];

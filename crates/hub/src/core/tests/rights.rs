@@ -65,7 +65,7 @@ fn guests_register_own_and_assigned_functions() {
 }
 
 #[test]
-fn guest_cannot_serve_a_worker_that_is_down() {
+fn guest_cannot_take_ids_of_a_disconnected_worker() {
     let mut table = TestCore::new();
     let (owner, caller) = (table.worker(), table.worker());
     let callable = table.worker_with(Some(grant(&["a::*"], None)));
@@ -97,7 +97,7 @@ fn guest_cannot_serve_a_worker_that_is_down() {
 }
 
 #[test]
-fn claim_ends_when_the_real_owner_comes() {
+fn claim_ends_when_the_real_owner_registers() {
     let mut table = TestCore::new();
     let guest = table.worker_with(Some(grant(&[], None)));
     table.send(guest, function("f"));

@@ -67,7 +67,7 @@ fn frontmatter_sets_allowed_invocations() {
         ("", Invocation::Anyone),
         ("disable-model-invocation: true\n", Invocation::User),
         ("user-invocable: false\n", Invocation::Model),
-        ("user-invocable: \"no\"\ndisable-model-invocation: yes\n", Invocation::Nobody),
+        ("user-invocable: \"no\"\ndisable-model-invocation: yes\n", Invocation::Neither),
     ] {
         let text = format!("---\nname: a\ndescription: b\n{written}argument-hint: [file] [mode]\n---\n");
         assert_eq!(read(&text).traits.invocation, invocation, "{written}");

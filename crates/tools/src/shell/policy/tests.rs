@@ -179,7 +179,7 @@ fn outcome(policy: &Policy, line: &str) -> String {
     match policy.check(line) {
         Ok(()) => "fine".to_owned(),
         Err(PolicyError::Denied(_)) => "denied".to_owned(),
-        Err(PolicyError::Unseen(name)) => format!("unseen {name}"),
+        Err(PolicyError::Undeterminable(name)) => format!("unseen {name}"),
         Err(PolicyError::Hidden(name)) => format!("hidden {name}"),
         Err(PolicyError::Unnamed(name)) => format!("unnamed {name}"),
         Err(PolicyError::NotAllowed(command)) => format!("`{command}` is not allowed"),
