@@ -35,7 +35,7 @@ pub enum Error {
     #[error("invalid config: {0}")]
     Config(String),
     /// A config key that only the realm's owner can change.
-    #[error("`{key}` can only be changed by the realm's owner, with `rkat config`")]
+    #[error("`{key}` can only be changed by the realm's owner, on the command line")]
     ConfigProtected {
         /// The config key.
         key: String,

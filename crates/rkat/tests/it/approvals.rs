@@ -86,7 +86,7 @@ fn resume_without_prompt_shows_pending_calls() {
     assert_eq!((again.code, &reply["status"]), (Some(1), &"pending_approval".into()));
     assert_eq!(reply["pending_approvals"][0]["tool_use_id"], call.as_str());
     let text = rkat.args(["run", "--resume", &session]).run();
-    assert!(text.stderr.contains("--approve all` or reject them"), "{text}");
+    assert!(text.stderr.contains("--approve all`, or deny them"), "{text}");
     rkat.args(["run", "-q", "--resume", &session, "--deny", "all"]).run().text();
     let nothing = rkat.args(["run", "--resume", &session]).run();
     assert_eq!(nothing.code, Some(2), "{nothing}");
