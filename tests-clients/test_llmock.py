@@ -163,7 +163,7 @@ def _(place: Place, form: Format, mock: Mock) -> None:
 
 # The error of each format for an unreadable piece of a stream.
 UNREADABLE = {
-    ANTHROPIC: "an event cannot be read: ",
+    ANTHROPIC: "invalid event: ",
     OPENAI: "an event is not JSON: ",
     GEMINI: "a chunk is not JSON: ",
     SELF_HOSTED: "invalid response: a chunk is not JSON",
