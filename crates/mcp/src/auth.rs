@@ -4,6 +4,7 @@
 //! URL that the user was redirected to. Tokens are stored through a port, one text per server; a transient failure
 //! never deletes them.
 
+mod client;
 mod endpoints;
 mod tokens;
 
@@ -18,6 +19,7 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientSco
 use crate::config::Endpoint;
 use crate::server::SharedServer;
 
+use client::LoginClient;
 use tokens::Store;
 pub use tokens::{TokenLock, TokenStore, token_key};
 
@@ -196,7 +198,8 @@ async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
     endpoints::check("server's URL", url)?;
     // The HTTP client of the authorization library needs a TLS provider too.
     crate::remote::choose_tls();
-    AuthorizationManager::new(url).await
+    let client = LoginClient::new(&url.parse()?);
+    AuthorizationManager::new_with_oauth_http_client(url, Arc::new(client)).await
 }
 
 /// Restores the tokens of a server; `None`, without sending a request, if none are stored.

@@ -32,13 +32,18 @@ pub(super) fn check(what: &str, url: &str) -> Result<(), AuthError> {
 fn is_secure(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.host().is_some(),
-        "http" => match url.host() {
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            None => false,
-        },
+        "http" => is_on_this_machine(url),
         _ => false,
+    }
+}
+
+/// Whether the URL itself says that its host is this machine.
+pub(super) fn is_on_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Logins at MCP servers: requested, stored, refreshed, rejected, and deleted.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -180,5 +183,47 @@ fn insecure_login_endpoint_is_never_opened() {
         let reason = format!("the authorization endpoint `{url}` is not secure");
         assert!(output.stderr.contains(&reason), "{}", output.stderr);
         assert!(!output.stderr.contains("open this"), "{}", output.stderr);
+    }
+}
+
+/// Starts a proxy that answers nothing, and returns its URL and the request lines it received.
+fn recording_proxy() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            let _ = BufReader::new(stream).read_line(&mut line);
+            received.lock().unwrap().push(line.trim().to_owned());
+        }
+    });
+    (url, lines)
+}
+
+#[test]
+fn metadata_is_read_from_secure_urls_only() {
+    type Name = fn(&OAuthServer, &str);
+    let named: [Name; 2] = [OAuthServer::log_in_at, OAuthServer::describe_at];
+    for name in named {
+        let server = OAuthServer::start();
+        let (proxy, requests) = recording_proxy();
+        let rkat = with_server(&server);
+        let log_in = |url: &str| {
+            name(&server, url);
+            let login = rkat.args(["mcp", "login", "api"]);
+            let output =
+                login.env("HTTP_PROXY", &proxy).env("HTTPS_PROXY", &proxy).env("NO_PROXY", "127.0.0.1").run();
+            assert_eq!(output.code, Some(2), "{}", output.stderr);
+            output.stderr
+        };
+        let refused = log_in("http://login.example/metadata");
+        assert_eq!(*requests.lock().unwrap(), [""; 0]);
+        let reason = "the URL `http://login.example";
+        assert!(refused.contains(reason) && refused.contains("is not secure"), "{refused}");
+        // The same over `https` reaches the proxy, so it would have recorded the other.
+        log_in("https://login.example/metadata");
+        assert_eq!(requests.lock().unwrap()[0], "CONNECT login.example:443 HTTP/1.1");
     }
 }

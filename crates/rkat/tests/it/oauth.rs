@@ -27,6 +27,10 @@ struct State {
     secret: Option<Secret>,
     /// The authorization endpoint in the metadata, if it is not this server's.
     authorize: Option<String>,
+    /// The authorization server in the metadata of the resource, if it is not this one.
+    login_server: Option<String>,
+    /// The URL of the metadata of the resource in the challenge, if it is not at this server.
+    metadata: Option<String>,
 }
 
 /// Authentication method of a client.
@@ -54,8 +58,14 @@ impl OAuthServer {
     fn with(secret: Option<Secret>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let state =
-            Arc::new(Mutex::new(State { issued: 0, renewal: Renewal::Granted, secret, authorize: None }));
+        let state = Arc::new(Mutex::new(State {
+            issued: 0,
+            renewal: Renewal::Granted,
+            secret,
+            authorize: None,
+            login_server: None,
+            metadata: None,
+        }));
         let (home, shared) = (address.clone(), Arc::clone(&state));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -77,6 +87,16 @@ impl OAuthServer {
     /// Sets another authorization endpoint in the metadata.
     pub(crate) fn authorize_at(&self, url: &str) {
         self.state.lock().unwrap().authorize = Some(url.to_owned());
+    }
+
+    /// Sets another authorization server in the metadata of the resource.
+    pub(crate) fn log_in_at(&self, url: &str) {
+        self.state.lock().unwrap().login_server = Some(url.to_owned());
+    }
+
+    /// Sets another URL of the metadata of the resource in the challenge.
+    pub(crate) fn describe_at(&self, url: &str) {
+        self.state.lock().unwrap().metadata = Some(url.to_owned());
     }
 
     pub(crate) fn issued(&self) -> usize {
@@ -160,7 +180,8 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
     let mut words = request.line.split(' ');
     match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
         ("GET", path) if path.starts_with("/.well-known/oauth-protected-resource") => {
-            ok(json!({ "resource": format!("{home}/mcp"), "authorization_servers": [home] }))
+            let login_server = state.lock().unwrap().login_server.clone().unwrap_or_else(|| home.to_owned());
+            ok(json!({ "resource": format!("{home}/mcp"), "authorization_servers": [login_server] }))
         }
         ("GET", path) if path.starts_with("/.well-known/oauth-authorization-server") => ok(json!({
             "issuer": home,
@@ -191,7 +212,8 @@ fn answer(request: &Request, home: &str, state: &Mutex<State>) -> Answer {
             if request.token.as_deref() == Some(good.as_str()) {
                 return mcp(&request.body);
             }
-            let metadata = format!("{home}/.well-known/oauth-protected-resource/mcp");
+            let own = || format!("{home}/.well-known/oauth-protected-resource/mcp");
+            let metadata = state.lock().unwrap().metadata.clone().unwrap_or_else(own);
             let challenge = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n");
             ("401 Unauthorized", challenge, String::new())
         }
