@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat::ops::{self, Call};
+use meerkat::operations::{self, Call};
 use meerkat::{ConfigChange, RunControl, Runtime, RuntimeOptions, Tool, ToolOutput, ToolSource};
 use meerkat_core::{BoxFuture, Invocation, ToolDef};
 use serde_json::{Value, json};

@@ -2,59 +2,52 @@
 //!
 //! A [`Runtime`] belongs to one realm: a directory with a store, or memory. [`Runtime::sessions`] gives the
 //! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts, and archives them.
-//! [`ops`] is the table of operations behind every surface (MCP and the command line).
+//! [`operations`] is the table of operations behind every surface (MCP and the command line).
 //!
 //! The library crates do not print, read the environment, or panic.
 
-mod agent_skills;
-mod builtins;
+mod builder;
 mod capabilities;
 mod clock;
+mod coded;
 mod config;
 mod error;
 mod events;
-mod features;
 mod help;
 mod hooks;
-mod images;
-#[cfg(feature = "memory-store-session")]
-mod memory;
+mod http;
+mod json;
 mod models;
-pub mod ops;
-mod params;
-mod pattern;
+pub mod operations;
+mod panics;
 mod project;
-mod prompt;
-mod providers;
-#[cfg(feature = "registry")]
-mod realm_registry;
+mod records;
+mod request_error;
 mod runtime;
+mod schema;
 mod scope;
-#[cfg(feature = "mcp")]
-mod servers;
-mod session;
-mod structured;
+mod secrets;
+mod sessions;
+mod text;
 pub mod token;
-mod truncate;
-mod unreadable;
+mod tools;
 
-pub use agent_skills::Skills;
-#[cfg(feature = "skills")]
-pub use agent_skills::{BundledSkills, SkillsOptions};
-pub use capabilities::capabilities;
+pub use builder::{RuntimeOptions, capabilities};
 pub use clock::SystemClock;
+pub use coded::Coded;
 pub use config::{
     AgentConfig, ApiStyle, ApprovalsConfig, BudgetConfig, CallTimeout, CompactionConfig, Config,
-    ConfigAccess, ConfigChange, ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig, HooksConfig,
-    HumanDuration, LimitsConfig, MemoryConfig, MemoryScope, ModelsConfig, ParseDurationError, ProviderConfig,
-    ProviderToolsConfig, ProvidersConfig, RegistryConfig, RegistryScopes, RetryConfig, SandboxMode,
-    SecurityMode, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, ShellConfig,
-    SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, ToolsConfig, WebSearchConfig,
+    ConfigAccess, ConfigChange, ConfigError, ConfigService, CurrentConfig, GitRefType, GoogleSearchConfig,
+    HooksConfig, HumanDuration, LimitsConfig, MemoryConfig, MemoryScope, ModelsConfig, ParseDurationError,
+    ProviderConfig, ProviderToolsConfig, ProvidersConfig, RegistryConfig, RegistryScopes, RetryConfig,
+    SandboxMode, SecurityMode, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
+    ShellConfig, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, ToolsConfig, WebSearchConfig,
 };
 pub use error::{Error, SessionRef};
-pub use events::describe_progress;
+pub use events::{EventSink, StreamError, describe_progress};
 #[cfg(feature = "mcp")]
 pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
+pub use hooks::{HookOverlay, HooksError};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
 pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, RunEnd, RunInput, RunReport};
 pub use meerkat_core::{
@@ -90,17 +83,24 @@ pub use meerkat_store::{
     RealmPaths, SessionQuery, UnknownBackend, create_private_dirs,
 };
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
-pub use providers::{SecretSource, api_key_variables};
-#[cfg(feature = "registry")]
-pub use realm_registry::{HostedHub, HubEndpoint, RealmRegistry, RegistryContents};
-pub use runtime::{Runtime, RuntimeOptions};
+pub use models::ModelsError;
+pub use records::RecordError;
+pub use request_error::RequestError;
+pub use runtime::Runtime;
+pub use schema::InvalidSchema;
 pub use scope::{DefaultRealm, RealmScope, SystemDirs};
+pub use secrets::{SecretSource, api_key_variables};
+pub use sessions::{
+    Approver, HistoryPage, NewSessionOptions, RunControl, RunHandle, RunRequest, RunResult, SessionService,
+    SessionView, Target, TurnOptions, UnreadableSession,
+};
+#[cfg(feature = "skills")]
+pub use tools::{BundledSkills, Skills, SkillsOptions};
+#[cfg(feature = "registry")]
+pub use tools::{HostedHub, HubEndpoint, RealmRegistry, RegistryContents};
 #[cfg(feature = "mcp")]
-pub use servers::{
+pub use tools::{
     LoadedServerFiles, McpServers, McpServersOptions, NoticeSink, ProjectTrust, ServerEnvironment,
     ServerFiles, ServerFilesError, TokenDir,
 };
-pub use session::{
-    EventSink, HistoryPage, HookOverlay, NewSessionOptions, RunControl, RunResult, SessionService,
-    SessionView, ToolOverlay, TurnOptions, UnreadableSession,
-};
+pub use tools::{ToolOverlay, ToolsError};

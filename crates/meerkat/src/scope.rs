@@ -90,9 +90,10 @@ impl RealmScope {
     /// Returns an error if no directory is known.
     pub fn state_root(&self, system_dirs: &SystemDirs) -> Result<PathBuf, Error> {
         let default = || system_dirs.data_home.as_ref().map(|data| data.join("meerkat").join("realms"));
-        self.state_root.clone().or_else(default).ok_or_else(|| {
-            Error::Arguments("no directory for realms: set HOME or pass `--state-root DIR`".to_owned())
-        })
+        self.state_root
+            .clone()
+            .or_else(default)
+            .ok_or_else(|| Error::arguments("no directory for realms: set HOME or pass `--state-root DIR`"))
     }
 
     /// Returns the project's root: the context root if set, or else the project of the current directory.
@@ -103,9 +104,10 @@ impl RealmScope {
         if let Some(root) = &self.context_root {
             return Ok(root.clone());
         }
-        let dir = system_dirs.current_dir.as_ref().ok_or_else(|| {
-            Error::Arguments("the current directory is unknown: pass `--context-root DIR`".to_owned())
-        })?;
+        let dir = system_dirs
+            .current_dir
+            .as_ref()
+            .ok_or_else(|| Error::arguments("the current directory is unknown: pass `--context-root DIR`"))?;
         let (home, config_root) = (system_dirs.home.as_deref(), self.user_config_root.as_deref());
         Ok(project_root(dir, UserDirs { home, config_root }))
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use meerkat::ops::{Call, Operation, find};
+use meerkat::operations::{Call, Operation, find};
 use meerkat::{ConfigAccess, Error, RunControl, Runtime};
 use meerkat_contracts::PendingReply;
 use rmcp::ErrorData;

@@ -1,6 +1,6 @@
 //! Operation as a tool call, with progress reports and cancellation.
 
-use meerkat::ops::{Call, Impact, Operation};
+use meerkat::operations::{Call, Impact, Operation};
 use meerkat::{Error, EventEnvelope, RunControl, Runtime};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use meerkat::ops::find;
+use meerkat::operations::find;
 use meerkat::skills::view::SKILL_TOOL;
 use meerkat::{AgentEvent, Error, EventEnvelope, Runtime, SessionId};
 use rmcp::ErrorData;

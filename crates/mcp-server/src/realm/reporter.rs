@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat::ops::Operation;
+use meerkat::operations::Operation;
 use meerkat::{EventEnvelope, EventSink, describe_progress};
 use serde_json::Value;
 

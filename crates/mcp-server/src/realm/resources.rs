@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use meerkat::ops::{Call, find};
+use meerkat::operations::{Call, find};
 use meerkat::{ArchivedFilter, Error, ErrorKind, RunControl, SessionQuery, SessionView, UnreadableSession};
 use rmcp::ErrorData;
 use rmcp::model::{

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meerkat::ops::{Call, Operation};
+use meerkat::operations::{Call, Operation};
 use meerkat::{
     ErrorKind, EventEnvelope, EventSink, LastRun, RunControl, RunEnd, RunId, Runtime, SessionId, SessionView,
     describe_progress,

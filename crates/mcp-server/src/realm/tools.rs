@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use meerkat::ops::{Call, Impact, Operation, TABLE, find};
+use meerkat::operations::{Call, Impact, Operation, TABLE, find};
 use meerkat::{Error, RunControl, Runtime};
 use meerkat_contracts::ErrorBody;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};

@@ -8,16 +8,16 @@ use meerkat_providers::base_url_error;
 use serde_json::{Map, Value};
 
 use super::providers::MASK;
-use super::{Config, ConfigAccess, ConfigChange, merge, parse, to_document};
-use crate::Error;
-use crate::providers::is_reserved_variable;
+use super::{Config, ConfigAccess, ConfigChange, ConfigError, merge, parse, to_document};
+use crate::request_error::RequestError;
+use crate::secrets::is_reserved_variable;
 
 /// Returns the document to store after a change, and the config parsed from it.
 pub(super) fn apply_change(
     stored: Map<String, Value>,
     change: ConfigChange,
     access: ConfigAccess,
-) -> Result<(Map<String, Value>, Config), Error> {
+) -> Result<(Map<String, Value>, Config), ConfigError> {
     // An invalid stored document can still be replaced.
     let before = parse(&stored).unwrap_or_default();
     let displayed = to_document(&before)?;
@@ -37,7 +37,7 @@ pub(super) fn apply_change(
     check_urls_and_tokens(&before, &after)?;
     if access != ConfigAccess::Owner {
         if before.hooks != after.hooks {
-            return Err(Error::ConfigProtected { key: "hooks".to_owned() });
+            return Err(ConfigError::Protected { key: "hooks".to_owned() });
         }
         check_secrets(&before, &after)?;
         check_tool_access(&before, &after)?;
@@ -101,11 +101,11 @@ fn restore_list(values: &mut [Value], displayed: &[Value], stored: &[Value]) {
 
 /// Rejects invalid URLs, masks without a stored token, and variables that hold other secrets. URLs that were already
 /// stored are accepted.
-fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
+fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), ConfigError> {
     let known: BTreeSet<_> = base_urls(before).into_iter().map(|(_, url)| url).collect();
     for (key, url) in base_urls(after) {
         if let Some(error) = base_url_error(&url).filter(|_| !known.contains(&url)) {
-            return Err(Error::Config(format!("`{key}` {error}")));
+            return Err(ConfigError::Invalid(format!("`{key}` {error}")));
         }
     }
     for (index, repository) in after.skills.repositories.iter().enumerate() {
@@ -125,7 +125,7 @@ fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
         let key = format!("self_hosted.servers.{name}");
         check_token(&format!("{key}.bearer_token"), server.bearer_token.as_deref())?;
         if let Some(variable) = server.bearer_token_env.as_deref().filter(|name| is_reserved_variable(name)) {
-            return Err(Error::Config(format!(
+            return Err(ConfigError::Invalid(format!(
                 "`{key}.bearer_token_env`: `{variable}` may hold a secret that is not for this server; use \
                  another variable"
             )));
@@ -135,11 +135,11 @@ fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), Error> {
 }
 
 /// Rejects a mask if no token is stored.
-fn check_token(key: &str, token: Option<&str>) -> Result<(), Error> {
+fn check_token(key: &str, token: Option<&str>) -> Result<(), ConfigError> {
     if token != Some(MASK) {
         return Ok(());
     }
-    Err(Error::Config(format!(
+    Err(ConfigError::Invalid(format!(
         "`{key}` is `{MASK}`, which stands for the stored token, but no token is stored; write the token itself"
     )))
 }
@@ -179,7 +179,7 @@ enum Secret {
 
 /// Rejects a change that would send a secret of the owner to a new destination. A token supplied by the client may be
 /// sent anywhere.
-fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
+fn check_secrets(before: &Config, after: &Config) -> Result<(), ConfigError> {
     let before = secret_routes(before);
     let known: BTreeSet<_> = before.iter().map(|(_, route)| route).collect();
     let is_new_token = |route: &SecretRoute| match &route.secret {
@@ -187,25 +187,25 @@ fn check_secrets(before: &Config, after: &Config) -> Result<(), Error> {
         Secret::Key(_) | Secret::Variable(_) | Secret::File(_) | Secret::Source(_) => false,
     };
     match secret_routes(after).into_iter().find(|(_, route)| !known.contains(route) && !is_new_token(route)) {
-        Some((key, _)) => Err(Error::ConfigProtected { key }),
+        Some((key, _)) => Err(ConfigError::Protected { key }),
         None => Ok(()),
     }
 }
 
 /// Rejects changes to approvals, the shell, and the files that tools may read: the machine is the owner's.
-fn check_tool_access(before: &Config, after: &Config) -> Result<(), Error> {
+fn check_tool_access(before: &Config, after: &Config) -> Result<(), ConfigError> {
     let changed = [
         (before.shell != after.shell, "shell"),
         (before.approvals != after.approvals, "approvals"),
         (before.tools.secrets != after.tools.secrets, "tools.secrets"),
     ];
-    let protect = |(_, key): &(bool, &str)| Err(Error::ConfigProtected { key: (*key).to_owned() });
+    let protect = |(_, key): &(bool, &str)| Err(ConfigError::Protected { key: (*key).to_owned() });
     changed.iter().find(|(changed, _)| *changed).map_or(Ok(()), protect)
 }
 
 /// Rejects changes by an anonymous client, which may be any user of this machine, except to model settings. Such a
 /// client cannot change enabled features, budgets, or the input of other runs.
-fn check_anonymous(before: &Config, after: &Config) -> Result<(), Error> {
+fn check_anonymous(before: &Config, after: &Config) -> Result<(), ConfigError> {
     let mut rest = after.clone();
     rest.models.clone_from(&before.models);
     rest.agent.model.clone_from(&before.agent.model);
@@ -219,7 +219,7 @@ fn check_anonymous(before: &Config, after: &Config) -> Result<(), Error> {
     // A changed secret is masked, so no difference is visible.
     let key = first_difference(&before, &rest, "").unwrap_or_else(|| "self_hosted".to_owned());
     let what = format!("changing `{key}`");
-    Err(Error::TokenNeeded { what, instead: "change it with `rkat config`" })
+    Err(RequestError::TokenNeeded { what, instead: "change it with `rkat config`" }.into())
 }
 
 /// Returns the path of the first key whose values differ.

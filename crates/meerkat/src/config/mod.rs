@@ -7,6 +7,7 @@ mod approvals;
 mod change;
 mod document;
 mod duration;
+mod error;
 mod hooks;
 mod limits;
 mod memory;
@@ -15,7 +16,7 @@ mod registry;
 mod shell;
 mod skills;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::{HookSet, OutputSchema, Redactor};
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
@@ -36,15 +37,17 @@ pub use registry::{RegistryConfig, RegistryScopes};
 pub use shell::{SandboxMode, SecurityMode, ShellConfig};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 
-use crate::Error;
-use crate::structured::OutputValidator;
-use crate::unreadable::explain_result;
+use crate::json::decode;
+use crate::records::{self, RecordError, explain_result};
+use crate::schema::OutputValidator;
+
+pub use error::ConfigError;
 
 /// A config and its generation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CurrentConfig {
     /// The document, including defaults.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Number of changes so far.
     pub generation: u64,
 }
@@ -77,33 +80,42 @@ pub struct ConfigService {
     store: Arc<dyn Store>,
     /// The redactor with which secrets of the config are registered when it is read.
     redactor: Redactor,
+    /// The newest config that was read.
+    latest: Arc<Mutex<Option<CurrentConfig>>>,
 }
 
 impl ConfigService {
     pub(crate) fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor }
+        Self { store, redactor, latest: Arc::default() }
     }
 
-    /// Reads the config.
+    /// Reads the config. Parses it only if it has changed since the last time.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read or contains a document of a newer version.
-    pub async fn get(&self) -> Result<CurrentConfig, Error> {
-        match self.store.config().await? {
-            None => Ok(CurrentConfig { config: Config::default(), generation: 0 }),
-            Some(row) => {
-                let config = parse(&explain_result(&*self.store, decode(&row)).await?)?;
-                config.register_secrets(&self.redactor);
-                Ok(CurrentConfig { config, generation: row.generation })
-            }
+    pub async fn get(&self) -> Result<CurrentConfig, ConfigError> {
+        let Some(row) = self.store.config().await? else { return Ok(CurrentConfig::default()) };
+        if let Some(current) = self.latest().as_ref().filter(|latest| latest.generation == row.generation) {
+            return Ok(current.clone());
         }
+        let config = parse(&explain_result(&*self.store, stored(&row)).await?)?;
+        Ok(self.keep(config, row.generation))
     }
 
-    /// Reads the config if its generation differs from the given one.
-    #[cfg(feature = "registry")]
-    pub(crate) async fn get_if_changed(&self, generation: u64) -> Result<Option<CurrentConfig>, Error> {
-        let current = self.store.config().await?.map_or(0, |row| row.generation);
-        if current == generation { Ok(None) } else { self.get().await.map(Some) }
+    /// Registers the secrets of a config, and keeps it if it is the newest one.
+    fn keep(&self, config: Config, generation: u64) -> CurrentConfig {
+        config.register_secrets(&self.redactor);
+        let current = CurrentConfig { config: Arc::new(config), generation };
+        let mut latest = self.latest();
+        if latest.as_ref().is_none_or(|latest| latest.generation < generation) {
+            *latest = Some(current.clone());
+        }
+        current
+    }
+
+    /// Locks the newest config. It is valid even if a thread panicked while holding the lock.
+    fn latest(&self) -> MutexGuard<'_, Option<CurrentConfig>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the config on behalf of its owner. If `expected` is set, the config must still be at that generation.
@@ -111,7 +123,11 @@ impl ConfigService {
     ///
     /// # Errors
     /// Returns an error, and changes nothing, if the document is invalid or the generation is stale.
-    pub async fn change(&self, change: ConfigChange, expected: Option<u64>) -> Result<CurrentConfig, Error> {
+    pub async fn change(
+        &self,
+        change: ConfigChange,
+        expected: Option<u64>,
+    ) -> Result<CurrentConfig, ConfigError> {
         self.change_as(ConfigAccess::Owner, change, expected).await
     }
 
@@ -124,22 +140,21 @@ impl ConfigService {
         access: ConfigAccess,
         change: ConfigChange,
         expected: Option<u64>,
-    ) -> Result<CurrentConfig, Error> {
+    ) -> Result<CurrentConfig, ConfigError> {
         loop {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
             let stored =
-                explain_result(&*self.store, row.as_ref().map(decode).transpose()).await?.unwrap_or_default();
+                explain_result(&*self.store, row.as_ref().map(stored).transpose()).await?.unwrap_or_default();
             let (document, config) = change::apply_change(stored, change.clone(), access)?;
-            let bytes = serde_json::to_vec(&document).map_err(Error::Encode)?;
+            let bytes = records::encode(&document)?;
             let transaction = Transaction {
                 guards: vec![Guard::Generation(expected.unwrap_or(generation))],
                 changes: vec![Change::PutConfig(bytes)],
             };
             match self.store.commit(transaction).await {
                 Ok(committed) => {
-                    let generation = committed.generation.unwrap_or(generation + 1);
-                    return Ok(CurrentConfig { config, generation });
+                    return Ok(self.keep(config, committed.generation.unwrap_or(generation + 1)));
                 }
                 // Another change was committed first; without an expected generation, retry.
                 Err(meerkat_store::Error::Generation { .. }) if expected.is_none() => {}
@@ -149,45 +164,41 @@ impl ConfigService {
     }
 }
 
-fn decode(row: &ConfigRow) -> Result<Map<String, Value>, Error> {
-    serde_json::from_slice(&row.document).map_err(|source| Error::Record {
-        what: "config",
-        source,
-        file: None,
-    })
+fn stored(row: &ConfigRow) -> Result<Map<String, Value>, RecordError> {
+    records::decode("config", &row.document)
 }
 
 /// Returns a config in its displayed form.
-fn to_document(config: &Config) -> Result<Map<String, Value>, Error> {
-    match serde_json::to_value(config).map_err(Error::Encode)? {
+fn to_document(config: &Config) -> Result<Map<String, Value>, ConfigError> {
+    match serde_json::to_value(config).map_err(RecordError::Encode)? {
         Value::Object(parts) => Ok(parts),
-        other => Err(Error::Internal(format!("a config is not an object: {other}"))),
+        other => Err(ConfigError::Invalid(format!("a config is not an object: {other}"))),
     }
 }
 
-fn parse(document: &Map<String, Value>) -> Result<Config, Error> {
-    let config: Config = serde_path_to_error::deserialize(Value::Object(document.clone()))
-        .map_err(|error| Error::Config(at_path(&error.path().to_string(), &error.inner().to_string())))?;
+fn parse(document: &Map<String, Value>) -> Result<Config, ConfigError> {
+    let config: Config = decode(Value::Object(document.clone())).map_err(ConfigError::Invalid)?;
     if let Some(path) = list_for_table(document, &to_document(&config)?) {
-        return Err(Error::Config(format!("`{path}`: invalid type: sequence, expected a table")));
+        return Err(ConfigError::Invalid(format!("`{path}`: invalid type: sequence, expected a table")));
     }
     if let Some((model, server)) = config.self_hosted.model_without_server() {
         let text = format!("`self_hosted.models.{model}.server`: unknown server `{server}`");
-        return Err(Error::Config(text));
+        return Err(ConfigError::Invalid(text));
     }
     if let Some(schema) = config.agent.output_schema.clone() {
-        let in_field = |error: Error| Error::Config(format!("`agent.output_schema`: {error}"));
-        let schema = OutputSchema::parse(schema).map_err(|error| in_field(error.into()))?;
-        OutputValidator::new(schema).map_err(in_field)?;
+        let in_field =
+            |error: &dyn std::error::Error| ConfigError::Invalid(format!("`agent.output_schema`: {error}"));
+        let schema = OutputSchema::parse(schema).map_err(|error| in_field(&error))?;
+        OutputValidator::new(schema).map_err(|error| in_field(&error))?;
     }
     if let Some(text) = config.skills.find_error().or_else(|| config.registry.find_error()) {
-        return Err(Error::Config(text));
+        return Err(ConfigError::Invalid(text));
     }
     if let Err(error) = HookSet::new(&config.hooks.entries, Vec::new(), &[]) {
-        return Err(Error::Config(format!("`hooks.entries`: {error}")));
+        return Err(ConfigError::Invalid(format!("`hooks.entries`: {error}")));
     }
     match config.find_error() {
-        Some((key, rule)) => Err(Error::Config(format!("`{key}` {rule}"))),
+        Some((key, rule)) => Err(ConfigError::Invalid(format!("`{key}` {rule}"))),
         None => Ok(config),
     }
 }
@@ -210,11 +221,6 @@ fn list_for_table(document: &Map<String, Value>, displayed: &Map<String, Value>)
         }
         _ => None,
     })
-}
-
-/// Prefixes an error message with its path, unless the path is the document itself.
-pub(crate) fn at_path(path: &str, message: &str) -> String {
-    if path == "." { message.to_owned() } else { format!("`{path}`: {message}") }
 }
 
 /// Applies an RFC 7396 merge patch.

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::channel::{Channel, ChannelTotals, ReadLimit, Subscribers, TOTAL_BYTES};
+use super::error::StreamError;
 use super::stream::{ReadOutcome, Stream, StreamId};
 use super::streams::{Streams, has_elapsed};
-use crate::Error;
 
 /// Number of events that a subscriber may lag behind.
 const SUBSCRIBER_CAPACITY: usize = 4096;
@@ -96,7 +96,7 @@ impl EventBus {
     }
 
     /// Opens a stream of a session's events after a sequence number, or from now on.
-    pub(crate) fn open(&self, session: SessionId, after: Option<u64>) -> Result<StreamId, Error> {
+    pub(crate) fn open(&self, session: SessionId, after: Option<u64>) -> Result<StreamId, StreamError> {
         let inner = &self.inner;
         let now = inner.clock.now();
         let mut streams = inner.streams();
@@ -117,7 +117,7 @@ impl EventBus {
         limit: ReadLimit,
         timeout: Duration,
         cancel: &CancellationToken,
-    ) -> Result<ReadOutcome, Error> {
+    ) -> Result<ReadOutcome, StreamError> {
         let inner = &self.inner;
         let stream = inner.streams().find(id)?;
         let _reader = stream.reader();
@@ -144,7 +144,7 @@ impl EventBus {
     }
 
     /// Returns the session of a stream.
-    pub(crate) fn session(&self, id: StreamId) -> Result<SessionId, Error> {
+    pub(crate) fn session(&self, id: StreamId) -> Result<SessionId, StreamError> {
         self.inner.streams().find(id).map(|stream| stream.channel.session)
     }
 

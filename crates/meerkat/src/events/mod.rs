@@ -4,6 +4,8 @@
 
 mod bus;
 mod channel;
+mod emitter;
+mod error;
 mod progress;
 mod size;
 mod stream;
@@ -13,6 +15,9 @@ mod tests;
 
 pub(crate) use bus::{EventBus, PriorEvents, RunChannel};
 pub(crate) use channel::ReadLimit;
+pub(crate) use emitter::Emitter;
 pub(crate) use stream::{ReadOutcome, StreamId};
 
+pub use emitter::EventSink;
+pub use error::StreamError;
 pub use progress::describe_progress;

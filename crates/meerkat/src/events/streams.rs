@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use meerkat_core::{SessionId, Timestamp};
 
+use super::error::StreamError;
 use super::stream::{Stream, StreamId};
-use crate::Error;
 
 /// Maximum number of open streams.
 pub(super) const MAX_STREAMS: usize = 256;
@@ -41,26 +41,26 @@ impl Streams {
     }
 
     /// Ensures that another stream can be opened, by evicting unread ones if necessary.
-    pub(super) fn ensure_capacity(&mut self, now: Timestamp) -> Result<(), Error> {
+    pub(super) fn ensure_capacity(&mut self, now: Timestamp) -> Result<(), StreamError> {
         self.drop_unread(now);
         if self.open.len() < MAX_STREAMS {
             return Ok(());
         }
         let unread = self.open.iter().filter_map(|(id, stream)| stream.unread_since().map(|at| (at, *id)));
-        let (_, longest) = unread.min().ok_or(Error::TooManyStreams { limit: MAX_STREAMS })?;
+        let (_, longest) = unread.min().ok_or(StreamError::TooMany { limit: MAX_STREAMS })?;
         self.evict(longest, now);
         Ok(())
     }
 
     /// Returns a stream, or an error for an evicted or unknown one.
-    pub(super) fn find(&self, id: StreamId) -> Result<Arc<Stream>, Error> {
+    pub(super) fn find(&self, id: StreamId) -> Result<Arc<Stream>, StreamError> {
         if let Some(stream) = self.open.get(&id) {
             return Ok(Arc::clone(stream));
         }
         let evicted = self.evicted.iter().find(|(known, _)| *known == id).map(|(_, evicted)| *evicted);
         Err(match evicted {
-            Some(EvictedStream { session, after }) => Error::StreamUnread { id, session, after },
-            None => Error::UnknownStream(id),
+            Some(EvictedStream { session, after }) => StreamError::Unread { id, session, after },
+            None => StreamError::Unknown(id),
         })
     }
 

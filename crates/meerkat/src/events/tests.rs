@@ -7,11 +7,11 @@ use meerkat_testkit::TestClock;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::StreamError;
 use super::bus::{EventBus, PriorEvents};
 use super::channel::{ReadLimit, TOTAL_BYTES};
 use super::stream::{ReadOutcome, StreamId};
 use super::streams::MAX_STREAMS;
-use crate::Error;
 
 fn hub() -> (EventBus, Arc<dyn Clock>) {
     let clock: Arc<dyn Clock> = Arc::new(TestClock::start());
@@ -30,7 +30,7 @@ fn limit(events: usize) -> ReadLimit {
     ReadLimit { events, bytes: usize::MAX }
 }
 
-async fn read(hub: &EventBus, stream: StreamId, count: usize) -> Result<ReadOutcome, Error> {
+async fn read(hub: &EventBus, stream: StreamId, count: usize) -> Result<ReadOutcome, StreamError> {
     hub.read(stream, limit(count), Duration::ZERO, &CancellationToken::new()).await
 }
 
@@ -164,7 +164,7 @@ async fn stream_closes_after_remaining_events_are_read() {
     hub.end_session(session(1));
     assert_eq!(lines(&hub, stream, 1).await, ["1 a"]);
     assert_eq!(read(&hub, stream, 1).await.unwrap(), ReadOutcome::Closed);
-    assert!(matches!(read(&hub, stream, 1).await, Err(Error::UnknownStream(id)) if id == stream));
+    assert!(matches!(read(&hub, stream, 1).await, Err(StreamError::Unknown(id)) if id == stream));
     assert!(!hub.close(stream));
 }
 
@@ -197,7 +197,7 @@ async fn longest_unread_stream_is_evicted() {
     assert!(
         matches!(
             &error,
-            Error::StreamUnread { id, session: owner, after: 1 } if *id == abandoned && *owner == session(1)
+            StreamError::Unread { id, session: owner, after: 1 } if *id == abandoned && *owner == session(1)
         ),
         "{error:?}"
     );
@@ -221,7 +221,7 @@ async fn streams_being_read_are_not_evicted() {
     for _ in 0..MAX_STREAMS {
         tokio::task::yield_now().await;
     }
-    assert!(matches!(hub.open(session(1), None), Err(Error::TooManyStreams { limit: MAX_STREAMS })));
+    assert!(matches!(hub.open(session(1), None), Err(StreamError::TooMany { limit: MAX_STREAMS })));
     hub.close_all();
     for reader in readers {
         assert_eq!(reader.await.unwrap().unwrap(), ReadOutcome::Closed);
@@ -237,7 +237,7 @@ async fn idle_stream_is_closed() {
     clock.sleep(Duration::from_secs(20 * 60)).await;
     assert_eq!(read(&hub, active, 1).await.unwrap(), ReadOutcome::Timeout, "it was read meanwhile");
     let error = read(&hub, idle, 1).await.unwrap_err();
-    assert!(matches!(error, Error::StreamUnread { id, .. } if id == idle), "{error:?}");
+    assert!(matches!(error, StreamError::Unread { id, .. } if id == idle), "{error:?}");
     assert!(!hub.close(idle));
 }
 

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn reference_names_every_operation() {
         let text = reference().concat();
-        for operation in &crate::ops::TABLE {
+        for operation in &crate::operations::TABLE {
             assert!(text.contains(&format!("`{}", operation.name)), "{}", operation.name);
         }
     }

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use crate::providers::SecretSource;
+use crate::secrets::SecretSource;
 
 /// Environment variables that a hook inherits in addition to its own: none that could be a secret.
 const INHERITED_VARIABLES: [&str; 12] = [

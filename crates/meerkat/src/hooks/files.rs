@@ -15,7 +15,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::project::{is_same_path, resolve_symlinks};
-use crate::servers::{NoticeSink, ServerFiles, ServerFilesError};
+use crate::tools::{NoticeSink, ServerFiles, ServerFilesError};
 
 /// Locations of hooks outside of the realm's config.
 #[derive(Default)]

@@ -4,23 +4,20 @@
 //! timeouts: a hook that times out is killed along with everything it started.
 
 mod command;
+mod error;
 #[cfg(feature = "mcp")]
 mod files;
 
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use meerkat_core::{
-    AgentEvent, Cut, Denial, DenialKind, Hook, HookEntry, HookFailure, HookInvocation, HookMode, HookOutput,
-    HookPoints, HookReason, HookRuntime, HookSet, HookVerdict, ToolCall, ToolFailure, ToolOutput,
-    evaluate_hook,
+    AgentEvent, Cut, Denial, DenialKind, Hook, HookCapability, HookEntry, HookFailure, HookInvocation,
+    HookMode, HookOutput, HookPoints, HookReason, HookRuntime, HookSet, HookVerdict, Redactor, ToolCall,
+    ToolFailure, ToolOutput, evaluate_hook,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,28 +25,48 @@ use tokio_util::task::TaskTracker;
 #[cfg(feature = "mcp")]
 pub use files::{HookFiles, HookFilesError, LoadedHooks};
 
-use crate::Error;
-use crate::config::HooksConfig;
-use crate::features;
-use crate::runtime::Shared;
-use crate::session::Emitter;
+pub use error::HooksError;
+
+use crate::config::{Config, ConfigAccess, HooksConfig};
+use crate::events::Emitter;
+use crate::http::{self, Reach};
+use crate::panics::contain;
+use crate::secrets::SecretSource;
 
 /// The hooks registered by this process, and the running background hooks.
-#[derive(Default)]
 pub(crate) struct HookRunner {
     #[cfg(feature = "mcp")]
     files: Option<Arc<HookFiles>>,
     registered: BTreeMap<String, Arc<dyn Hook>>,
     /// The executable to start as the supervisor of a command.
     supervisor: Option<PathBuf>,
+    secrets: SecretSource,
+    redactor: Redactor,
+    reach: Reach,
     background: TaskTracker,
     running: Arc<AtomicUsize>,
     closing: CancellationToken,
 }
 
 impl HookRunner {
-    pub(crate) fn new(registered: BTreeMap<String, Arc<dyn Hook>>, supervisor: Option<PathBuf>) -> Self {
-        Self { registered, supervisor, ..Self::default() }
+    pub(crate) fn new(
+        registered: BTreeMap<String, Arc<dyn Hook>>,
+        supervisor: Option<PathBuf>,
+        secrets: SecretSource,
+        redactor: Redactor,
+    ) -> Self {
+        Self {
+            #[cfg(feature = "mcp")]
+            files: None,
+            registered,
+            supervisor,
+            secrets,
+            redactor,
+            reach: Reach::default(),
+            background: TaskTracker::default(),
+            running: Arc::default(),
+            closing: CancellationToken::default(),
+        }
     }
 
     /// Adds hooks from files, which come before those of the config.
@@ -59,13 +76,33 @@ impl HookRunner {
         self
     }
 
+    /// Returns the hooks of a run, or `None` if it has none. The caller may only change what its access allows.
+    pub(crate) async fn for_run(
+        self: &Arc<Self>,
+        config: &HooksConfig,
+        overlay: &HookOverlay,
+        access: ConfigAccess,
+    ) -> Result<Option<HookSet>, HooksError> {
+        let entries = self.entries(config).await?;
+        let may_change = match access {
+            ConfigAccess::Owner => true,
+            ConfigAccess::Client => config.client_overrides,
+            ConfigAccess::Anonymous => false,
+        };
+        if !may_change {
+            overlay.check_access(&entries)?;
+        }
+        let set = HookSet::new(&entries, overlay.entries.clone(), &overlay.disable)
+            .map_err(|error| HooksError::Invalid(error.to_string()))?;
+        Ok((set != HookSet::default()).then_some(set))
+    }
+
     /// Returns the hooks of every run: those from files, then those of the config.
-    pub(crate) async fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, Error> {
+    async fn entries(&self, config: &HooksConfig) -> Result<Vec<HookEntry>, HooksError> {
         #[cfg(feature = "mcp")]
         if let Some(files) = self.files.clone() {
             // A slow disk must not delay other runs.
-            let loaded = tokio::task::spawn_blocking(move || files.entries()).await;
-            let mut entries = loaded.map_err(|error| Error::Internal(error.to_string()))??;
+            let mut entries = tokio::task::spawn_blocking(move || files.entries()).await??;
             entries.extend(config.entries.iter().cloned());
             return Ok(entries);
         }
@@ -81,12 +118,39 @@ impl HookRunner {
     }
 }
 
+/// Changes to the configured hooks for one run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookOverlay {
+    /// Hooks to add to those of the config.
+    pub entries: Vec<HookEntry>,
+    /// Ids of configured hooks to disable.
+    pub disable: Vec<String>,
+}
+
+impl HookOverlay {
+    /// Rejects changes that would let a client start commands, send a run's content elsewhere, or disable the owner's
+    /// guardrails.
+    fn check_access(&self, configured: &[HookEntry]) -> Result<(), HooksError> {
+        let is_external = |entry: &&HookEntry| !matches!(entry.runtime, HookRuntime::InProcess { .. });
+        let is_disabled_guardrail = |entry: &&HookEntry| {
+            entry.capability == HookCapability::Guardrail && self.disable.contains(&entry.id)
+        };
+        let external = self.entries.iter().find(is_external);
+        let what = match (external, configured.iter().find(is_disabled_guardrail)) {
+            (Some(entry), _) => format!("the hook `{}`, which is a command or a URL,", entry.id),
+            (None, Some(entry)) => format!("disabling the guardrail `{}`", entry.id),
+            (None, None) => return Ok(()),
+        };
+        Err(HooksError::Protected { what })
+    }
+}
+
 /// The hooks of one run.
 #[derive(Clone)]
 pub(crate) struct RunHooks {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) runner: Arc<HookRunner>,
     pub(crate) set: HookSet,
-    pub(crate) config: HooksConfig,
+    pub(crate) config: Arc<Config>,
     pub(crate) emitter: Arc<Emitter>,
 }
 
@@ -103,7 +167,7 @@ impl RunHooks {
         {
             self.emitter.emit(AgentEvent::HookStarted { hook_id: entry.id.clone(), point });
         }
-        let payload = Payload::new(invocation, self.config.payload_max_bytes);
+        let payload = Payload::new(invocation, self.config.hooks.payload_max_bytes);
         for entry in self.set.at(point, HookMode::Foreground) {
             self.run_hook(entry, invocation, &payload).await?;
         }
@@ -148,7 +212,7 @@ impl RunHooks {
         payload: &Payload,
     ) -> Result<(), Denial> {
         let started = Instant::now();
-        let output = self.shared.call_hook(entry, invocation, payload, &self.config).await;
+        let output = self.runner.call_hook(entry, invocation, payload, &self.config.hooks).await;
         let verdict = evaluate_hook(entry, output);
         let (hook_id, point) = (entry.id.clone(), entry.point);
         match verdict {
@@ -175,8 +239,8 @@ impl RunHooks {
 
     /// Calls a hook in the background. If too many background hooks are running, it is skipped and reported as failed.
     fn spawn_hook(&self, entry: Arc<HookEntry>, invocation: HookInvocation, payload: Payload) {
-        let host = &self.shared.hooks;
-        let limit = self.config.background_max_concurrency;
+        let host = &self.runner;
+        let limit = self.config.hooks.background_max_concurrency;
         let Some(slot) = Slot::take(&host.running, limit) else {
             let error = format!("skipped: {limit} background hooks are already running");
             let (hook_id, point) = (entry.id.clone(), entry.point);
@@ -215,22 +279,6 @@ fn no_verdict() -> ToolOutput {
     ToolOutput::failure(ToolFailure::ExecutionFailed, "not run: the hooks of this call crashed")
 }
 
-/// Runs a hook. A panic counts as a failure of the hook, to which the hook's failure policy applies.
-async fn contain_panic<T>(call: impl Future<Output = Result<T, HookFailure>>) -> Result<T, HookFailure> {
-    let mut call = pin!(call);
-    std::future::poll_fn(move |context| {
-        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)))
-            .unwrap_or_else(|panic| Poll::Ready(Err(panic_failure(&*panic))))
-    })
-    .await
-}
-
-fn panic_failure(panic: &(dyn Any + Send)) -> HookFailure {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    HookFailure::runtime_error(text.map_or_else(|| "panicked".to_owned(), |text| format!("panicked: {text}")))
-}
-
 /// Input of an external hook, or the reason it cannot be sent.
 #[derive(Clone)]
 struct Payload(Result<Arc<[u8]>, HookFailure>);
@@ -248,7 +296,7 @@ impl Payload {
     }
 }
 
-impl Shared {
+impl HookRunner {
     async fn call_hook(
         &self,
         entry: &HookEntry,
@@ -257,8 +305,12 @@ impl Shared {
         config: &HooksConfig,
     ) -> Result<HookOutput, HookFailure> {
         let limit = entry.timeout(config.default_timeout_ms);
-        let call = contain_panic(self.reach_hook(entry, invocation, payload, config.payload_max_bytes));
-        let output = tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+        // A panic counts as a failure of the hook, to which the hook's failure policy applies.
+        let call = contain(self.reach_hook(entry, invocation, payload, config.payload_max_bytes));
+        let called = tokio::time::timeout(limit, call).await;
+        let contained =
+            called.map(|output| output.unwrap_or_else(|panic| Err(HookFailure::runtime_error(panic))));
+        let output = contained.unwrap_or_else(|_| {
             let message = format!("timed out after {} ms", limit.as_millis());
             Err(HookFailure { reason: HookReason::Timeout, message })
         });
@@ -281,11 +333,11 @@ impl Shared {
         let output = match &entry.runtime {
             HookRuntime::InProcess { name } => {
                 let unknown = || HookFailure::runtime_error(format!("no function is registered as `{name}`"));
-                return self.hooks.registered.get(name).ok_or_else(unknown)?.call(invocation).await;
+                return self.registered.get(name).ok_or_else(unknown)?.call(invocation).await;
             }
             HookRuntime::Command { command, args, env } => {
                 let input = payload.0.clone()?;
-                let supervisor = self.hooks.supervisor.as_deref();
+                let supervisor = self.supervisor.as_deref();
                 let command_line = command::HookCommand { command, args, env, supervisor };
                 command::run(command_line, &self.secrets, input, limit).await?
             }
@@ -293,8 +345,7 @@ impl Shared {
                 let headers: Vec<_> =
                     headers.expose().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
                 let body = payload.0.clone()?;
-                let reach = self.models.providers().reach();
-                features::deliver(reach, (method, url), &headers, &body, limit).await?
+                http::deliver(&self.reach, (method, url), &headers, &body, limit).await?
             }
         };
         parse_output(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())

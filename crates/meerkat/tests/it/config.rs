@@ -11,16 +11,16 @@ async fn get(world: &World) -> CurrentConfig {
 }
 
 async fn set(world: &World, document: Value, expected: Option<u64>) -> Result<CurrentConfig, Error> {
-    world.runtime.config().change(ConfigChange::Set(object(document)), expected).await
+    Ok(world.runtime.config().change(ConfigChange::Set(object(document)), expected).await?)
 }
 
 async fn patch(world: &World, patch: Value, expected: Option<u64>) -> Result<CurrentConfig, Error> {
-    world.runtime.config().change(ConfigChange::Patch(object(patch)), expected).await
+    Ok(world.runtime.config().change(ConfigChange::Patch(object(patch)), expected).await?)
 }
 
 #[tokio::test]
 async fn initial_config_is_all_defaults() {
-    assert_eq!(get(&World::new([])).await, CurrentConfig { config: Config::default(), generation: 0 });
+    assert_eq!(get(&World::new([])).await, CurrentConfig { config: Config::default().into(), generation: 0 });
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn null_resets_a_key_to_its_default() {
     let inner = patch(&world, json!({"tools": {"max_concurrent": null}}), None).await.unwrap();
     assert_eq!((inner.config.tools.max_concurrent, inner.config.tools.tool_timeouts.len()), (10, 1));
     let outer = patch(&world, json!({"tools": null}), None).await.unwrap();
-    assert_eq!(outer, CurrentConfig { config: Config::default(), generation: 3 });
+    assert_eq!(outer, CurrentConfig { config: Config::default().into(), generation: 3 });
     assert_eq!(get(&world).await, outer);
 }
 
@@ -273,7 +273,7 @@ async fn masked_repository_token_is_restored() {
     assert_eq!((&list[0]["auth_token"], &list[1]["auth_token"]), (&json!("***"), &json!("***")));
     list[0]["git_ref"] = json!("next");
     list.as_array_mut().unwrap().reverse();
-    let stored = set(&world, masked.clone(), None).await.unwrap().config.skills.repositories;
+    let stored = &set(&world, masked.clone(), None).await.unwrap().config.skills.repositories;
     let written = format!("{stored:?}");
     assert!(written.contains("token of a") && written.contains("token of b"), "{written}");
     assert!(written.contains("\"next\"") && !written.contains("***"), "{written}");

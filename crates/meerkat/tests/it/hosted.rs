@@ -141,8 +141,8 @@ async fn search_opt_out_survives_other_params() {
 async fn help_runs_without_web_search() {
     let server = Server::new(vec![answer(&[words("ok")], "end_turn"); 2]);
     let runtime = runtime(&server).await;
-    let call = || meerkat::ops::Call { runtime: runtime.clone(), control: Default::default() };
-    let run = |name: &str, arguments| meerkat::ops::find(name).unwrap().call(call(), arguments);
+    let call = || meerkat::operations::Call { runtime: runtime.clone(), control: Default::default() };
+    let run = |name: &str, arguments| meerkat::operations::find(name).unwrap().call(call(), arguments);
     run("meerkat_run", json!({"prompt": "hi", "model": "claude-sonnet-4-6"})).await.unwrap();
     run("meerkat_help", json!({"question": "How?", "model": "claude-sonnet-4-6"})).await.unwrap();
     assert_eq!(tool_types(&server), [vec![json!("web_search_20250305")], vec![]]);

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use meerkat::{
-    Content, ErrorKind, Model, Outcome, RunInput, Runtime, RuntimeOptions, ToolOutput, TurnOptions, ops,
+    Content, ErrorKind, Model, Outcome, RunInput, Runtime, RuntimeOptions, ToolOutput, TurnOptions,
+    operations,
 };
 use meerkat_core::{
     AssistantBlock, BlobId, BoxFuture, ContentBlock, DeltaSink, MediaSource, Message, ModelError, ModelInfo,
@@ -162,8 +163,8 @@ async fn prompt_with_unknown_blob_is_rejected() {
         }
     }
     let image = json!({"type": "image", "media_type": "image/png", "source": "blob", "blob_id": blob_id});
-    let call = || ops::Call { runtime: runtime.clone(), control: Default::default() };
-    let resume = ops::find("meerkat_resume").unwrap();
+    let call = || operations::Call { runtime: runtime.clone(), control: Default::default() };
+    let resume = operations::find("meerkat_resume").unwrap();
     let results = json!([{"tool_use_id": "c", "content": [image]}]);
     let arguments = json!({"session_id": id, "tool_results": results});
     let error = resume.call(call(), arguments).await.unwrap_err();
@@ -233,9 +234,9 @@ async fn tool_audio_is_stored_with_a_placeholder() {
 async fn operations_accept_text_or_blocks_as_prompt() {
     let seer = Seer::new(seeing(), Provider::OpenAi);
     let runtime = runtime(&seer, RuntimeOptions::default());
-    let call = || ops::Call { runtime: runtime.clone(), control: Default::default() };
-    let run = ops::find("meerkat_run").unwrap();
-    let resume = ops::find("meerkat_resume").unwrap();
+    let call = || operations::Call { runtime: runtime.clone(), control: Default::default() };
+    let run = operations::find("meerkat_run").unwrap();
+    let resume = operations::find("meerkat_resume").unwrap();
     let image = json!({"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL});
     let reply = run.call(call(), json!({"prompt": [image], "model": "seer"})).await.unwrap();
     let session = &reply["session_id"];
@@ -273,8 +274,8 @@ async fn callback_tool_can_return_an_image() {
     assert!(matches!(done.report.outcome, Outcome::Pending(_)));
     let image = json!({"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL});
     let results = json!([{"tool_use_id": "c", "content": [image]}]);
-    let call = ops::Call { runtime, control: Default::default() };
+    let call = operations::Call { runtime, control: Default::default() };
     let input = json!({"session_id": done.session_id, "tool_results": results});
-    ops::find("meerkat_resume").unwrap().call(call, input).await.unwrap();
+    operations::find("meerkat_resume").unwrap().call(call, input).await.unwrap();
     assert_eq!(seer.saw(2), json!([image]));
 }

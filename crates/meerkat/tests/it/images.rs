@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat::{
-    AgentEvent, ConfigChange, Error, Message, Runtime, RuntimeOptions, SessionId, TurnOptions, ops,
+    AgentEvent, ConfigChange, Error, Message, Runtime, RuntimeOptions, SessionId, TurnOptions, operations,
 };
 use meerkat_core::{AssistantBlock, BlobId, ContentBlock, MediaSource};
 use meerkat_testkit::{Recorder, Server};
@@ -184,8 +184,8 @@ async fn errors_are_reported_to_the_agent() {
 }
 
 async fn operation(runtime: &Runtime, input: Value) -> Result<Value, Error> {
-    let call = ops::Call { runtime: runtime.clone(), control: Default::default() };
-    ops::find("meerkat_generate_image").unwrap().call(call, input).await
+    let call = operations::Call { runtime: runtime.clone(), control: Default::default() };
+    operations::find("meerkat_generate_image").unwrap().call(call, input).await
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use meerkat::ops::{TABLE, find};
+use meerkat::operations::{TABLE, find};
 use meerkat::{Error, ErrorKind};
 use meerkat_testkit::{Script, ScriptedModel, redact};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use meerkat::hub::{Access, Client, ClientOptions, LocalFunction, bind};
-use meerkat::{ErrorKind, HostedHub};
+use meerkat::{Coded as _, ErrorKind, HostedHub};
 use meerkat_testkit::Script;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

@@ -53,8 +53,8 @@ impl Project {
     }
 
     async fn call(&self, name: &str, arguments: Value) -> Result<Value, Error> {
-        let call = meerkat::ops::Call { runtime: self.runtime.clone(), control: Default::default() };
-        meerkat::ops::find(name).unwrap().call(call, arguments).await
+        let call = meerkat::operations::Call { runtime: self.runtime.clone(), control: Default::default() };
+        meerkat::operations::find(name).unwrap().call(call, arguments).await
     }
 
     async fn configure(&self, patch: Value) {

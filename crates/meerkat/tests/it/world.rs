@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meerkat::ops::{Call, find};
+use meerkat::operations::{Call, find};
 use meerkat::{
     ConfigAccess, ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl,
     RunInput, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Tool, TurnOptions,

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::ops::{Call, find};
+use meerkat::operations::{Call, find};
 use meerkat::{
     ConfigAccess, McpServers, NoticeSink, Realm, RealmId, RealmManifest, RunControl, Runtime, RuntimeOptions,
     SessionQuery, SessionView, ToolboxOptions, UnreadableSession,

@@ -1,0 +1,209 @@
+//! The table of operations. Each operation is declared once, in one file: its name, input, output, and behavior.
+//! Every surface is generated from this table.
+
+mod archive;
+mod blob;
+mod capabilities;
+mod config;
+mod event_close;
+mod event_open;
+mod event_read;
+mod generate_image;
+mod help;
+mod history;
+mod interrupt;
+#[cfg(feature = "mcp")]
+mod mcp;
+mod models;
+mod read;
+mod reply_limit;
+mod resume;
+mod run;
+mod sessions;
+mod skills;
+mod turn;
+
+use std::future::Future;
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
+use meerkat_core::{BoxFuture, SessionId, input_schema, output_schema};
+use schemars::JsonSchema;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::json::{at_path, decode};
+use crate::records::RecordError;
+use crate::{Error, RunControl, Runtime};
+
+/// Number of operations in this build.
+const COUNT: usize = 17 + if cfg!(feature = "mcp") { 3 } else { 0 };
+
+/// All operations, in the order of the reference page.
+pub static TABLE: [Operation; COUNT] = [
+    Operation::new::<run::Run>(),
+    Operation::new::<resume::Resume>(),
+    Operation::new::<help::Help>(),
+    Operation::new::<read::Read>(),
+    Operation::new::<history::History>(),
+    Operation::new::<sessions::Sessions>(),
+    Operation::new::<blob::BlobGet>(),
+    Operation::new::<interrupt::Interrupt>(),
+    Operation::new::<archive::Archive>(),
+    Operation::new::<config::Configure>(),
+    Operation::new::<capabilities::Capabilities>(),
+    Operation::new::<models::Models>(),
+    Operation::new::<skills::Skills>(),
+    #[cfg(feature = "mcp")]
+    Operation::new::<mcp::McpAdd>(),
+    #[cfg(feature = "mcp")]
+    Operation::new::<mcp::McpRemove>(),
+    #[cfg(feature = "mcp")]
+    Operation::new::<mcp::McpReload>(),
+    Operation::new::<event_open::EventOpen>(),
+    Operation::new::<event_read::EventRead>(),
+    Operation::new::<event_close::EventClose>(),
+    Operation::new::<generate_image::GenerateImage>(),
+];
+
+/// An operation that can be called by name.
+pub struct Operation {
+    /// Name of the operation.
+    pub name: &'static str,
+    /// Human-readable title.
+    pub title: &'static str,
+    /// Description for models: the effect and when to use it.
+    pub doc: &'static str,
+    /// Side effects of the operation.
+    pub impact: Impact,
+    input_schema: fn() -> Value,
+    output_schema: fn() -> Value,
+    validator: OnceLock<Option<Validator>>,
+    call: Handler,
+}
+
+/// Decodes arguments, returns the schema violation if there is one, and runs the operation.
+type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>;
+
+/// Side effects of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impact {
+    /// Reads only.
+    ReadOnly,
+    /// Changes state; repeating it has no further effect.
+    Idempotent,
+    /// Removes something; repeating it has no further effect.
+    Destructive,
+    /// Creates something in an external system; repeating it creates another.
+    Creates,
+    /// Runs an agent, which can do anything its tools can.
+    RunsAgent,
+}
+
+/// Context of a call.
+#[derive(Clone)]
+pub struct Call {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// Events and cancellation of the run.
+    pub control: RunControl,
+}
+
+/// Declaration and implementation of an operation.
+pub(crate) trait OperationHandler {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    const DOC: &'static str;
+    const IMPACT: Impact;
+    type Input: DeserializeOwned + JsonSchema + Send;
+    type Output: Serialize + JsonSchema;
+
+    fn handle(call: Call, input: Self::Input) -> impl Future<Output = Result<Self::Output, Error>> + Send;
+}
+
+/// Finds an operation by name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Operation> {
+    TABLE.iter().find(|operation| operation.name == name)
+}
+
+impl Operation {
+    const fn new<H: OperationHandler>() -> Self {
+        Self {
+            name: H::NAME,
+            title: H::TITLE,
+            doc: H::DOC,
+            impact: H::IMPACT,
+            input_schema: input_schema::<H::Input>,
+            output_schema: output_schema::<H::Output>,
+            validator: OnceLock::new(),
+            call: |call, arguments, misfit| {
+                Box::pin(async move {
+                    let input = decode::<H::Input>(arguments).map_err(Error::arguments)?;
+                    misfit.map_or(Ok(()), Err)?;
+                    let output = H::handle(call, input).await?;
+                    Ok(serde_json::to_value(output).map_err(RecordError::Encode)?)
+                })
+            },
+        }
+    }
+
+    /// Returns the JSON Schema of the input.
+    #[must_use]
+    pub fn input_schema(&self) -> Value {
+        (self.input_schema)()
+    }
+
+    /// Returns the JSON Schema of the output.
+    #[must_use]
+    pub fn output_schema(&self) -> Value {
+        (self.output_schema)()
+    }
+
+    /// Calls the operation.
+    ///
+    /// # Errors
+    /// Returns `INVALID_PARAMS` if the arguments do not match the schema, or the operation's error.
+    pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
+        let misfit = self.schema_violation(&arguments);
+        let session = named_session(&call.runtime, &arguments);
+        let runtime = call.runtime.clone();
+        (self.call)(call, arguments, misfit).await.map_err(|source| match session {
+            Some(id) => Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) },
+            None => source,
+        })
+    }
+
+    /// Returns the first schema violation in the arguments. Decoding finds most of them with better messages, but
+    /// accepts a list in place of an object if the list matches the object's fields.
+    fn schema_violation(&self, arguments: &Value) -> Option<Error> {
+        let validator =
+            self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
+        let error = validator.as_ref()?.validate(arguments).err()?;
+        let what: String = error.to_string().chars().take(300).collect();
+        Some(Error::arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
+    }
+}
+
+/// Finds the session that a request refers to, so that its error can name the session.
+fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
+    let text = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let stream_session = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
+    text("session_id").and_then(|id| id.parse().ok()).or_else(stream_session)
+}
+
+/// Converts a JSON pointer to the path format of decoding errors.
+fn dotted(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            path.push_str(&format!("[{part}]"));
+        } else {
+            path.push_str(if path.is_empty() { "" } else { "." });
+            path.push_str(part);
+        }
+    }
+    if path.is_empty() { ".".to_owned() } else { path }
+}

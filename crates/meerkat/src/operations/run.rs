@@ -1,0 +1,32 @@
+//! `meerkat_run`.
+
+use meerkat_contracts::{RunReply, RunRequest};
+
+use super::turn::{reply, turn_options};
+use super::{Call, Impact, OperationHandler};
+use crate::sessions::NewSessionOptions;
+use crate::tools::ToolOverlay;
+use crate::{Error, RunInput};
+
+pub(super) struct Run;
+
+impl OperationHandler for Run {
+    const NAME: &'static str = "meerkat_run";
+    const TITLE: &'static str = "Run an agent";
+    const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply contains a \
+        session_id: pass it to meerkat_resume to continue the conversation. If you provide tools, a call to one of \
+        them ends the run with pending_tool_calls; run them yourself and send the results with meerkat_resume. If \
+        the reply has pending_approvals, ask the user about them and send the decisions with meerkat_resume.";
+    const IMPACT: Impact = Impact::RunsAgent;
+    type Input = RunRequest;
+    type Output = RunReply;
+
+    async fn handle(call: Call, input: RunRequest) -> Result<RunReply, Error> {
+        let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
+        let first = RunInput { prompt: input.prompt, ..RunInput::default() };
+        let runtime = call.runtime;
+        let turn = turn_options!(input, first, ToolOverlay::default());
+        let result = runtime.sessions().create(options, turn, call.control).await?;
+        Ok(reply(&runtime, result).await)
+    }
+}

@@ -1,0 +1,38 @@
+//! `meerkat_skills`.
+
+use meerkat_contracts::SkillsRequest;
+
+use super::{Call, Impact, OperationHandler};
+use crate::Error;
+#[cfg(feature = "skills")]
+use crate::tools::SkillsReply;
+
+pub(super) struct Skills;
+
+impl OperationHandler for Skills {
+    const NAME: &'static str = "meerkat_skills";
+    const TITLE: &'static str = "List or inspect skills";
+    const DOC: &'static str = "List available skills, with the source of each and which ones are shadowed by another \
+        skill of the same name (action list), or read one in full (action inspect, with its skill_key). Load skills \
+        into an agent with preload_skills or skill_refs of meerkat_run.";
+    const IMPACT: Impact = Impact::ReadOnly;
+    type Input = SkillsRequest;
+    type Output = SkillsReply;
+
+    #[cfg(feature = "skills")]
+    async fn handle(call: Call, input: SkillsRequest) -> Result<SkillsReply, Error> {
+        call.runtime.refresh_skills().await?;
+        Ok(call.runtime.skills().handle(input).await?)
+    }
+
+    #[cfg(not(feature = "skills"))]
+    async fn handle(_: Call, _: SkillsRequest) -> Result<SkillsReply, Error> {
+        let absent = crate::RequestError::NotCompiled { what: "loading skills", feature: "skills" };
+        Err(absent.into())
+    }
+}
+
+/// Empty reply of a build without skills.
+#[cfg(not(feature = "skills"))]
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(super) struct SkillsReply {}

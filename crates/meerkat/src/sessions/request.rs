@@ -1,0 +1,243 @@
+//! The request for a run: its options, and every check of them that needs no state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use meerkat_capabilities::CapabilityId;
+use meerkat_contracts::{SkillKey, ToolHandler};
+use meerkat_core::run::RunInput;
+use meerkat_core::{
+    Approval, ApprovalPolicy, ApprovalRequest, BoxFuture, BudgetLimits, OutputSchema, Provider, RunId,
+    SessionId, TraceContext,
+};
+use meerkat_tools::FileAccess;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::prompt::MAX_SECTION_BYTES;
+use crate::Error;
+use crate::capabilities::Capabilities;
+use crate::events::EventSink;
+use crate::hooks::HookOverlay;
+use crate::request_error::RequestError;
+use crate::schema::OutputValidator;
+use crate::tools::{ToolOverlay, check_skill_keys};
+
+/// A request for a run. Every surface builds one.
+#[derive(Clone)]
+pub struct RunRequest {
+    /// The session.
+    pub target: Target,
+    /// Options of the run.
+    pub turn: TurnOptions,
+    /// Handles for observing and interrupting the run.
+    pub control: RunControl,
+}
+
+/// The session of a run.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A new session.
+    New(NewSessionOptions),
+    /// An existing session.
+    Existing(SessionId),
+}
+
+/// Options of a new session.
+#[derive(Debug, Clone, Default)]
+pub struct NewSessionOptions {
+    /// Labels for finding the session later.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Options of one run: its input, and settings for this run or for the session from now on.
+#[derive(Debug, Clone, Default)]
+pub struct TurnOptions {
+    /// The user's prompt and tool results.
+    pub input: RunInput,
+    /// The session's model from now on.
+    pub model: Option<String>,
+    /// The model's provider.
+    pub provider: Option<Provider>,
+    /// The session's system prompt from now on.
+    pub system_prompt: Option<String>,
+    /// The session's instructions from now on.
+    pub instructions: Option<Vec<String>>,
+    /// Maximum output tokens per step from now on.
+    pub max_tokens: Option<u32>,
+    /// Provider parameters from now on.
+    pub provider_params: Option<Map<String, Value>>,
+    /// The caller's tools from now on.
+    pub tools: Option<Vec<ToolHandler>>,
+    /// Enables or disables built-in tools from now on. Defaults to the config if no run of the session set it.
+    pub builtins: Option<bool>,
+    /// Access of the built-in file tools from now on. Defaults to full access if no run of the session set it.
+    pub files: Option<FileAccess>,
+    /// Enables or disables memory of compacted messages from now on. Defaults to the config if no run of the session
+    /// set it.
+    pub memory: Option<bool>,
+    /// Enables or disables shell tools from now on. Defaults to the config if no run of the session set it. Requires
+    /// built-in tools.
+    pub shell: Option<bool>,
+    /// Time limit of shell commands from now on, in seconds.
+    pub shell_timeout_secs: Option<u64>,
+    /// Schema of this run's structured output.
+    pub output_schema: Option<OutputSchema>,
+    /// Maximum retries for an invalid structured output, from now on.
+    pub structured_output_retries: Option<u32>,
+    /// Allowed and blocked tools of this run.
+    pub overlay: ToolOverlay,
+    /// Budget limits of this run.
+    pub budget: BudgetLimits,
+    /// Skills in the system prompt from now on.
+    pub preload_skills: Option<Vec<SkillKey>>,
+    /// Skills inserted before the user's prompt.
+    pub skills: Vec<SkillKey>,
+    /// Added and disabled hooks of this run.
+    pub hooks: HookOverlay,
+    /// The approval policy for calls from now on. Defaults to the config if no run of the session set it.
+    pub approvals: Option<ApprovalPolicy>,
+    /// Name under which other agents reach the session.
+    pub comms_name: Option<String>,
+    /// Whether the session stays reachable after its run.
+    pub keep_alive: Option<bool>,
+    /// An earlier form of `skills`, which is rejected.
+    #[doc(hidden)]
+    pub skill_references: Vec<String>,
+}
+
+impl RunRequest {
+    /// Rejects options that are invalid or unavailable, instead of ignoring them silently.
+    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+        if let Target::New(options) = &self.target {
+            check_labels(&options.labels)?;
+        }
+        self.turn.check(capabilities)
+    }
+}
+
+impl TurnOptions {
+    fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+        self.check_comms()?;
+        self.check_skills()?;
+        if let Some(schema) = &self.output_schema {
+            OutputValidator::new(schema.clone())?;
+        }
+        if self.memory == Some(true) && !capabilities.has(CapabilityId::MemoryStore) {
+            return Err(RequestError::NotCompiled { what: "memory", feature: "memory-store-session" }.into());
+        }
+        if self.shell_timeout_secs == Some(0) {
+            return Err(Error::arguments("`builtin_config.shell_timeout_secs` must be greater than 0"));
+        }
+        check_instructions(self.instructions.as_deref().unwrap_or_default())?;
+        if self.max_tokens == Some(0) {
+            let message = "`max_tokens` must be greater than 0; omit it to use the config's limit";
+            return Err(Error::arguments(message));
+        }
+        Ok(check_tools(self.tools.as_deref().unwrap_or_default())?)
+    }
+
+    fn check_comms(&self) -> Result<(), RequestError> {
+        let has_name = self.comms_name.as_ref().is_some_and(|name| !name.trim().is_empty());
+        match (self.keep_alive, has_name) {
+            (Some(true), false) => {
+                Err(RequestError::Arguments("`keep_alive` needs a `comms_name`".to_owned()))
+            }
+            (_, true) => {
+                Err(RequestError::NotCompiled { what: "communication between agents", feature: "comms" })
+            }
+            (_, false) => Ok(()),
+        }
+    }
+
+    fn check_skills(&self) -> Result<(), RequestError> {
+        if !self.skill_references.is_empty() {
+            let message = "`skill_references` is no longer accepted; use `skill_refs`";
+            return Err(RequestError::Arguments(message.to_owned()));
+        }
+        check_skill_keys("preload_skills", self.preload_skills.as_deref().unwrap_or_default())?;
+        check_skill_keys("skill_refs", &self.skills)
+    }
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
+    const RESERVED: [&str; 3] = ["mob_id", "role", "meerkat_id"];
+    /// Limit on their total size, because they are returned for every session in a list.
+    const MAX_BYTES: usize = 8 * 1024;
+    let reserved = |key: &&String| RESERVED.contains(&key.as_str()) || key.starts_with("meerkat.");
+    if let Some(key) = labels.keys().find(reserved) {
+        return Err(Error::arguments(format!("the label `{key}` is reserved; choose another name")));
+    }
+    let length: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if length > MAX_BYTES {
+        let message = format!("`labels` have {length} bytes together, which is more than {MAX_BYTES}");
+        return Err(Error::arguments(message));
+    }
+    Ok(())
+}
+
+/// Checks that the instructions fit in a system prompt.
+fn check_instructions(instructions: &[String]) -> Result<(), Error> {
+    match instructions.iter().position(|text| text.len() > MAX_SECTION_BYTES) {
+        Some(index) => Err(Error::arguments(format!(
+            "`additional_instructions[{index}]` is longer than {MAX_SECTION_BYTES} bytes"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Rejects caller tools that providers do not accept or that have an unknown handler.
+///
+/// # Errors
+/// Returns `INVALID_PARAMS` with the field and the accepted values.
+fn check_tools(tools: &[ToolHandler]) -> Result<(), RequestError> {
+    let mut seen = BTreeSet::new();
+    for (index, tool) in tools.iter().enumerate() {
+        let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(is_valid) {
+            let name: String = tool.name.chars().take(80).collect();
+            return Err(RequestError::Arguments(format!(
+                "`tools[{index}].name`: `{name}` must have 1 to 64 letters, digits, `_` or `-`"
+            )));
+        }
+        if !seen.insert(&tool.name) {
+            return Err(RequestError::Arguments(format!(
+                "`tools[{index}].name`: duplicate tool `{}`",
+                tool.name
+            )));
+        }
+        if let Some(handler) = tool.handler.as_deref().filter(|handler| *handler != ToolHandler::CALLBACK) {
+            let handler: String = handler.chars().take(80).collect();
+            return Err(RequestError::Arguments(format!(
+                "`tools[{index}].handler`: unknown handler `{handler}`; use `{}`, or omit the field",
+                ToolHandler::CALLBACK
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Handles for observing and interrupting a run.
+#[derive(Clone, Default)]
+pub struct RunControl {
+    /// Cancelling it interrupts the run.
+    pub cancel: CancellationToken,
+    /// Callback that receives the run's events.
+    pub events: Option<EventSink>,
+    /// The run's id; generated if `None`.
+    pub run_id: Option<RunId>,
+    /// The caller's trace context, used as the parent of the run's span.
+    pub trace: Option<Arc<TraceContext>>,
+    /// Decides about the calls that need approval. Without it, they end the run.
+    pub approver: Option<Arc<dyn Approver>>,
+}
+
+/// Asks the user about calls that need approval.
+pub trait Approver: Send + Sync {
+    /// Returns the decisions, or `None` to leave the calls pending.
+    fn decide<'a>(
+        &'a self,
+        session: SessionId,
+        calls: &'a [ApprovalRequest],
+    ) -> BoxFuture<'a, Option<Vec<Approval>>>;
+}
