@@ -1,4 +1,4 @@
-//! What the tools know of the system they run on.
+//! Options of a toolbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
