@@ -10,6 +10,7 @@ mod tokens;
 
 use std::sync::Arc;
 
+use meerkat_core::Redactor;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
     CredentialStore as _, OAuthClientConfig, WWWAuthenticateParams,
@@ -17,11 +18,10 @@ use rmcp::transport::auth::{
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 
 use crate::config::Endpoint;
-use crate::server::SharedServer;
 
 use client::LoginClient;
-use tokens::Store;
-pub use tokens::{TokenLock, TokenStore, token_key};
+pub use tokens::{LoginState, TokenLock, TokenStore, token_key};
+use tokens::{OnRefresh, Store};
 
 /// Client name shown to users when they authorize it.
 const CLIENT_NAME: &str = "Meerkat";
@@ -120,7 +120,8 @@ async fn begin(
     options: LoginOptions,
     tokens: Arc<dyn TokenStore>,
 ) -> Result<AuthorizationSession, AuthError> {
-    let mut store = Store { key: token_key(server, &endpoint.url), tokens, secret: None, renewed: None };
+    let key = token_key(server, &endpoint.url);
+    let mut store = Store { key, tokens, secret: None, redactor: Redactor::default(), on_refresh: None };
     let scopes = wider_scopes(&store, endpoint, &options).await?;
     let mut manager = manager(&endpoint.url).await?;
     let metadata = manager.resolve_metadata_from_challenge(options.challenge.as_deref()).await?.metadata;
@@ -204,14 +205,20 @@ async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
 
 /// Restores the tokens of a server; `None`, without sending a request, if none are stored.
 pub(crate) async fn restore(
-    shared: &Arc<SharedServer>,
+    server: &str,
     endpoint: &Endpoint,
     tokens: &Arc<dyn TokenStore>,
+    redactor: &Redactor,
+    on_refresh: OnRefresh,
 ) -> Result<Option<AuthorizationManager>, AuthError> {
-    let key = token_key(&shared.config.name, &endpoint.url);
     let has_header = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
-    let renewed = Some(Arc::clone(shared));
-    let mut store = Store { key, tokens: Arc::clone(tokens), secret: None, renewed };
+    let mut store = Store {
+        key: token_key(server, &endpoint.url),
+        tokens: Arc::clone(tokens),
+        secret: None,
+        redactor: redactor.clone(),
+        on_refresh: Some(on_refresh),
+    };
     let Some(stored) = store.load_login().await?.filter(|_| !has_header) else { return Ok(None) };
     store.secret.clone_from(&stored.client_secret);
     let mut manager = manager(&endpoint.url).await?;

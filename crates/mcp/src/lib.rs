@@ -14,6 +14,7 @@ mod decode;
 mod era;
 mod login_listener;
 mod names;
+mod options;
 mod process;
 mod remote;
 mod resource_tools;
@@ -23,15 +24,18 @@ mod set;
 mod trust;
 mod wire;
 
-pub use auth::{Login, LoginError, LoginOptions, RegisteredClient, TokenLock, TokenStore, token_key};
+pub use auth::{
+    Login, LoginError, LoginOptions, LoginState, RegisteredClient, TokenLock, TokenStore, token_key,
+};
 pub use client_features::{ClientFeature, ClientFeatures};
 pub use era::{Era, HandshakeMemory};
 pub use login_listener::LoginListener;
 pub use meerkat_process::supervise;
+pub use options::{NoticeSink, ServerSetOptions};
 pub use process::{Launcher, SpawnError};
 pub use search::{LoadedTools, SchemaCost, SearchableTools};
-pub use server::{LoginState, ServerState, ServerView, ToolName};
-pub use set::{NoticeSink, RequiredError, ServerChange, ServerSet, ServerSetOptions, SessionServers};
+pub use server::{ServerState, ServerView, ToolName};
+pub use set::{RequiredError, ServerChange, ServerSet, SessionServers};
 pub use trust::{TrustError, TrustStore};
 
 /// Formats an error with all its causes on one line.

@@ -5,7 +5,24 @@ use std::path::PathBuf;
 
 use meerkat_core::ErrorKind;
 
-use crate::{FetchError, SkillKey};
+use crate::SkillKey;
+
+/// Error of a request to a server of skills.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The server could not be reached.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server returned an error status.
+    #[error("the server returned status {0}")]
+    Status(u16),
+    /// The response is too long.
+    #[error("the response is longer than {0} bytes")]
+    TooLong(usize),
+    /// The request timed out.
+    #[error("the server did not respond within {0} seconds")]
+    TooSlow(u64),
+}
 
 /// Error of an operation on a skill.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,7 @@ mod watch;
 
 pub use catalog::{Catalog, Refreshed};
 pub use document::{Document, ParseError};
-pub use error::Error;
+pub use error::{Error, FetchError};
 pub use files::ensure_within;
 pub use install::{Installed, Origin, Overwrite, create, install, remove};
 pub use key::{KeyError, SkillKey, SkillName, SkillRef, SourceId};
@@ -37,12 +37,12 @@ pub use skill::{
     Digest, Invocation, Provenance, Scope, Skill, SkillLocation, SkillMetadata, SourceStatus, Transport,
     Trust,
 };
-pub use snapshot::{Policy, Snapshot, SnapshotEntry};
+pub use snapshot::{Policy, SkillFilter, Snapshot, SnapshotEntry};
 pub use source::{
-    Companion, Directory, Embedded, Fetch, FetchError, Git, GitOptions, Http, HttpOptions, IgnoreReason,
-    Ignored, Limits, Nested, RefKind, Roots, ScanResult, Source, companions, standard_roots,
+    Companion, Directory, Embedded, Fetch, Git, GitOptions, Http, HttpOptions, IgnoreReason, Ignored, Limits,
+    Nested, RefKind, Roots, ScanResult, Source, companions, standard_roots,
 };
-pub use tools::{AgentTools, SkillFilter};
+pub use tools::AgentTools;
 pub use watch::{FsEvents, Watch, WatchOptions};
 
 /// Maximum size of a SKILL.md, in bytes.

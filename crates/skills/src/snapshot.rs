@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::problem::{Effect, Problem};
 use crate::source::ScanResult;
-use crate::{Error, Provenance, Skill, SkillKey, SkillName, path};
+use crate::{Error, Provenance, Scope, Skill, SkillKey, SkillName, path};
 
 /// Maximum length of a remap chain. A longer one is treated as cyclic.
 const MAX_HOPS: usize = 16;
@@ -33,6 +33,16 @@ impl Policy {
     fn gate(&self, capability: &str) -> &str {
         self.gates.get(capability).map_or("`rkat capabilities` lists what is available", String::as_str)
     }
+}
+
+/// Skills to list for an agent. Every skill can be read by its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SkillFilter {
+    /// All skills.
+    #[default]
+    All,
+    /// Skills of the user and the project, without built-in ones.
+    ExcludeBuiltin,
 }
 
 /// A skill in a snapshot.
@@ -139,6 +149,11 @@ impl Snapshot {
     /// Lists the skills that are shown to models.
     pub fn for_model(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.active().filter(|skill| skill.traits.invocation.by_model())
+    }
+
+    /// Lists the skills that are shown to an agent.
+    pub(crate) fn for_agent(&self, filter: SkillFilter) -> impl Iterator<Item = &Arc<Skill>> {
+        self.for_model().filter(move |skill| filter == SkillFilter::All || skill.scope != Scope::Builtin)
     }
 
     /// Lists the problems of skills and sources.

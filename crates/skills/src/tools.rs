@@ -10,10 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::{Catalog, Error, Scope, Skill, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
+use crate::{Catalog, Error, SkillFilter, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
 
-/// Name of the tool that reads a skill.
-pub(crate) const LOAD_SKILL: &str = "load_skill";
 /// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
@@ -22,22 +20,6 @@ const PAGE: usize = 100;
 enum Set {
     Agent,
     Skill,
-}
-
-/// Skills to list for an agent. Every skill can be read by its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SkillFilter {
-    /// All skills.
-    #[default]
-    All,
-    /// Skills of the user and the project, without built-in ones.
-    ExcludeBuiltin,
-}
-
-impl SkillFilter {
-    pub(crate) fn has(self, skill: &Skill) -> bool {
-        self == Self::All || skill.scope != Scope::Builtin
-    }
 }
 
 /// Skill tools of an agent.
@@ -66,7 +48,7 @@ impl AgentTools {
 impl ToolSource for AgentTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let snapshot = self.catalog.snapshot();
-        if !snapshot.for_model().any(|skill| self.offered.has(skill)) {
+        if snapshot.for_agent(self.offered).next().is_none() {
             return Vec::new();
         }
         let kinds: &[Kind] = match self.set {
@@ -147,7 +129,7 @@ impl Kind {
                 schema::<Browse>(),
             ),
             Self::Load => (
-                LOAD_SKILL,
+                view::LOAD_SKILL,
                 "Read a skill's instructions. Call this before you follow the skill.".to_owned(),
                 schema::<OneSkill>(),
             ),
@@ -230,7 +212,7 @@ fn browse(snapshot: &Snapshot, offered: SkillFilter, args: &Browse) -> Value {
         args.source_uuid.is_none_or(|source| source == skill.key.source_uuid)
             && words.iter().all(|word| text.contains(word))
     };
-    let found: Vec<_> = snapshot.for_model().filter(|skill| offered.has(skill)).filter(fits).collect();
+    let found: Vec<_> = snapshot.for_agent(offered).filter(fits).collect();
     let row = |skill: &&Arc<crate::Skill>| {
         let row = json!({
             "source_uuid": skill.key.source_uuid,

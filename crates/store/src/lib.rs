@@ -7,6 +7,7 @@
 //! A lease with a monotonic fencing number grants the right to run a session. A process that lost its lease can no
 //! longer commit, however late it resumes.
 
+mod backend;
 mod dirs;
 #[cfg(feature = "sqlite")]
 mod endpoint_file;
@@ -29,6 +30,7 @@ use std::pin::Pin;
 
 use meerkat_core::{BlobId, SessionId};
 
+pub use backend::{Backend, StoreMark, UnknownBackend};
 pub use dirs::create_private_dirs;
 #[cfg(feature = "sqlite")]
 pub use endpoint_file::EndpointFile;
@@ -37,8 +39,8 @@ pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub(crate) use owner::{Owner, OwnerRecord};
 pub use realm::{
-    Backend, Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths,
-    StoreMark, TOKEN_FILE, UnknownBackend, Warning,
+    Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, TOKEN_FILE,
+    Warning,
 };
 pub use rows::{
     ArchivedFilter, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,

@@ -18,9 +18,9 @@ use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 pub use inventory::{Force, RealmInfo, RealmList};
-pub use manifest::{Backend, RealmManifest, RealmOrigin, StoreMark, UnknownBackend};
+pub use manifest::{RealmManifest, RealmOrigin};
 
-use crate::{Error, MemoryStore, Store};
+use crate::{Backend, Error, MemoryStore, Store};
 
 /// Options for opening a realm.
 #[derive(Debug, Clone)]

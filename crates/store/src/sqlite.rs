@@ -31,10 +31,9 @@ use self::reader::Reader;
 use self::unwritable::Unwritable;
 use self::writer::{Commit, Writer};
 use crate::owner::Peers;
-use crate::realm::StoreMark;
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
-    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
+    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction,
 };
 
 pub use self::check::{check, try_write};

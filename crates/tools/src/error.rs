@@ -1,21 +1,40 @@
 //! Tool errors, as reported to the model.
 
+use std::error::Error as StdError;
 use std::io;
 
 use meerkat_core::{BlobId, IdError, ToolFailure};
 
-use crate::files::PathError;
-use crate::patch::PatchError;
-use crate::shell::ShellError;
 use crate::storage::StorageError;
-use crate::tasks::TaskError;
+
+/// Error of one group of tools.
+pub(crate) trait ToolError: StdError + Send + Sync + 'static {
+    /// Returns the kind of failure.
+    fn failure(&self) -> ToolFailure {
+        ToolFailure::ExecutionFailed
+    }
+}
+
+impl ToolError for StorageError {}
 
 /// Reason a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The path is invalid.
-    #[error(transparent)]
-    Path(#[from] PathError),
+    /// A reason of one group of tools.
+    #[error("{0}")]
+    Tool(Box<dyn ToolError>),
+    /// The path is empty or contains a NUL character.
+    #[error("a path must not be empty or contain a NUL character")]
+    EmptyPath,
+    /// The path leads out of the workspace.
+    #[error("`{0}` is outside the workspace; use a path inside it")]
+    Outside(String),
+    /// The path names the workspace itself.
+    #[error("`{0}` is the workspace itself; name a file in it")]
+    WholeWorkspace(String),
+    /// The path may contain secrets.
+    #[error("`{0}` may contain secrets; the realm's owner can allow access with `tools.secrets`")]
+    Secret(String),
     /// A file operation failed.
     #[error("`{path}`: {what}")]
     File {
@@ -43,24 +62,12 @@ pub(crate) enum Error {
         /// The problem.
         why: String,
     },
-    /// The patch does not apply.
-    #[error(transparent)]
-    Patch(#[from] PatchError),
-    /// The task is missing or invalid.
-    #[error(transparent)]
-    Task(#[from] TaskError),
     /// The blob does not exist.
     #[error("no blob `{0}`")]
     NoBlob(BlobId),
     /// The blob id is invalid.
     #[error(transparent)]
     BlobId(#[from] IdError),
-    /// The command did not run, or the job does not exist.
-    #[error(transparent)]
-    Shell(#[from] ShellError),
-    /// The realm's store failed.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
     /// The result cannot be encoded.
     #[error("cannot encode the result as JSON")]
     Encode(#[source] serde_json::Error),
@@ -69,25 +76,25 @@ pub(crate) enum Error {
     Interrupted,
 }
 
-impl Error {
-    pub(crate) fn file(path: impl Into<String>, what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::File { path, what, source }
+impl<E: ToolError> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self::Tool(Box::new(error))
     }
+}
 
+impl Error {
     /// Returns the kind of failure.
     #[must_use]
-    pub(crate) const fn failure(&self) -> ToolFailure {
+    pub(crate) fn failure(&self) -> ToolFailure {
         match self {
-            Self::Path(PathError::Outside(_) | PathError::Secret(_)) => ToolFailure::AccessDenied,
-            Self::Path(_) | Self::Argument { .. } | Self::BlobId(_) => ToolFailure::InvalidArguments,
-            Self::Shell(error) => error.failure(),
+            Self::Tool(error) => error.failure(),
+            Self::Outside(_) | Self::Secret(_) => ToolFailure::AccessDenied,
+            Self::EmptyPath | Self::WholeWorkspace(_) | Self::Argument { .. } | Self::BlobId(_) => {
+                ToolFailure::InvalidArguments
+            }
             Self::File { .. }
             | Self::Content { .. }
-            | Self::Patch(_)
-            | Self::Task(_)
             | Self::NoBlob(_)
-            | Self::Storage(_)
             | Self::Encode(_)
             | Self::Interrupted => ToolFailure::ExecutionFailed,
         }
@@ -95,8 +102,8 @@ impl Error {
 
     /// Returns the message with all its causes.
     pub(crate) fn error_chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
+        let first: &dyn StdError = if let Self::Tool(error) = self { &**error } else { self };
+        let (mut text, mut source) = (first.to_string(), first.source());
         while let Some(cause) = source {
             text = format!("{text}: {cause}");
             source = cause.source();

@@ -10,6 +10,7 @@ mod builtin;
 mod clock;
 mod error;
 mod files;
+mod options;
 mod patch;
 mod scope;
 mod secrets;
@@ -18,12 +19,13 @@ mod storage;
 mod tasks;
 mod toolbox;
 
-pub(crate) use error::Error;
+pub(crate) use error::{Error, ToolError};
 pub use jiff::tz::TimeZone;
+pub use options::ToolboxOptions;
 pub use scope::ApprovalScope;
 pub use shell::{Policy, Sandbox, ShellOptions};
 pub use storage::{StorageError, StoredBlob, ToolStorage};
-pub use toolbox::{FileAccess, ToolSelection, Toolbox, ToolboxOptions};
+pub use toolbox::{FileAccess, ToolSelection, Toolbox};
 
 /// Parses a patch and applies it to a text, for fuzzing. Returns the length of the result.
 #[must_use]

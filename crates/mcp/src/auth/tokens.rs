@@ -4,12 +4,10 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use meerkat_core::BoxFuture;
+use meerkat_core::{BoxFuture, Redactor};
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-
-use crate::server::{LoginState, SharedServer};
 
 /// Storage for the user's tokens, under keys from [`token_key`]. The texts are secrets.
 pub trait TokenStore: Send + Sync {
@@ -50,6 +48,20 @@ pub fn token_key(server: &str, url: &str) -> String {
     format!("{server}-{hash}")
 }
 
+/// Login state of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginState {
+    /// No login required, or authenticated by a header.
+    None,
+    /// Logged in with a token.
+    Ok,
+    /// Logged in with a refreshed token.
+    Refreshed,
+    /// Not logged in: the user has to log in.
+    NeedsReauth,
+}
+
 /// Stored login of a server.
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredLogin {
@@ -74,9 +86,14 @@ pub(super) struct Store {
     pub(super) tokens: Arc<dyn TokenStore>,
     /// Secret of the client, to store with the tokens.
     pub(super) secret: Option<String>,
-    /// Server whose login state is updated when tokens are refreshed.
-    pub(super) renewed: Option<Arc<SharedServer>>,
+    /// Redactor that learns the tokens.
+    pub(super) redactor: Redactor,
+    /// Called when the tokens are refreshed.
+    pub(super) on_refresh: Option<OnRefresh>,
 }
+
+/// Receives the new login state of a server.
+pub(super) type OnRefresh = Box<dyn Fn(LoginState) + Send + Sync>;
 
 type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
@@ -84,10 +101,8 @@ impl Store {
     /// Reads the stored login. Unreadable data counts as missing, so that the user logs in again.
     pub(super) async fn load_login(&self) -> Result<Option<StoredLogin>, AuthError> {
         let text = self.tokens.load(&self.key).await.map_err(|error| store_error(&error))?;
-        if let (Some(text), Some(shared)) = (&text, &self.renewed)
-            && let Ok(stored) = serde_json::from_str(text)
-        {
-            shared.redactor.add_value(&stored);
+        if let Some(stored) = text.as_ref().and_then(|text| serde_json::from_str(text).ok()) {
+            self.redactor.add_value(&stored);
         }
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
@@ -119,10 +134,10 @@ impl CredentialStore for Store {
         Self: 'b,
     {
         Box::pin(async move {
-            let state = if self.renewed.is_some() { LoginState::Refreshed } else { LoginState::Ok };
+            let state = if self.on_refresh.is_some() { LoginState::Refreshed } else { LoginState::Ok };
             self.store(state, credentials).await?;
-            if let Some(shared) = &self.renewed {
-                shared.set_login(state);
+            if let Some(on_refresh) = &self.on_refresh {
+                on_refresh(state);
             }
             Ok(())
         })

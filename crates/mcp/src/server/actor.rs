@@ -11,15 +11,15 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::link::{CallError, Link};
-use super::state::{LoginState, ServerState, SharedServer, ToolEntry};
-use crate::auth::TokenStore;
-use crate::client_features::{ClientFeatures, Handler};
+use super::state::{ServerState, SharedServer, ToolEntry};
+use crate::auth::LoginState;
+use crate::client_features::Handler;
 use crate::config::{ServerConfig, TransportConfig};
 use crate::connect::{ConnectError, Connection, Connector};
 use crate::decode::ListedTool;
 use crate::era::{Era, EraCache};
 use crate::names::exposed_name;
-use crate::process::{Launcher, StrayOutput};
+use crate::process::StrayOutput;
 
 /// Time limit for active calls when their server is removed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,17 +42,9 @@ pub(crate) enum ActorCommand {
     Reload,
 }
 
-/// Dependencies of an actor.
-pub(crate) struct Tools {
-    pub(crate) shared: Arc<SharedServer>,
-    pub(crate) launcher: Arc<Launcher>,
-    pub(crate) eras: Arc<EraCache>,
-    pub(crate) host: Option<Arc<dyn ClientFeatures>>,
-    pub(crate) tokens: Option<Arc<dyn TokenStore>>,
-}
-
 struct Actor {
-    with: Tools,
+    shared: Arc<SharedServer>,
+    eras: Arc<EraCache>,
     handler: Arc<Handler>,
     stop: CancellationToken,
     orders: mpsc::Receiver<ActorCommand>,
@@ -69,24 +61,25 @@ enum DisconnectReason {
 /// Starts the task of a server. After the token is cancelled, the task ends once all processes of the server have
 /// exited.
 pub(crate) fn spawn_actor(
-    with: Tools,
+    shared: Arc<SharedServer>,
+    eras: Arc<EraCache>,
     stop: CancellationToken,
     orders: mpsc::Receiver<ActorCommand>,
 ) -> JoinHandle<()> {
     let handler = Arc::new(Handler {
-        server: with.shared.config.name.as_str().into(),
-        host: with.host.clone(),
+        server: shared.config.name.as_str().into(),
+        host: shared.options.host.clone(),
         tools_changed: Arc::new(Notify::new()),
     });
-    tokio::spawn(Actor { with, handler, stop, orders, failures: 0 }.run())
+    tokio::spawn(Actor { shared, eras, handler, stop, orders, failures: 0 }.run())
 }
 
 impl Actor {
     async fn run(mut self) {
         loop {
             // A failed server stays in the state `Failed` until it is ready again.
-            if self.failures == 0 || !matches!(self.with.shared.state(), ServerState::Failed { .. }) {
-                self.with.shared.set_disconnected(ServerState::Pending);
+            if self.failures == 0 || !matches!(self.shared.state(), ServerState::Failed { .. }) {
+                self.shared.set_disconnected(ServerState::Pending);
             }
             let opened = tokio::select! {
                 opened = self.open() => opened,
@@ -99,14 +92,14 @@ impl Actor {
             match leave {
                 DisconnectReason::Stopped => return,
                 DisconnectReason::Reload => self.failures = 0,
-                DisconnectReason::Died => self.with.shared.count_restart(),
+                DisconnectReason::Died => self.shared.count_restart(),
             }
         }
     }
 
     /// Connects and lists the tools within the server's time limit.
     async fn open(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), ServerState> {
-        let shared = &self.with.shared;
+        let shared = &self.shared;
         let limit = shared.config.connect_timeout;
         match timeout(limit, self.open_without_timeout()).await {
             Ok(Ok(opened)) => Ok(opened),
@@ -124,10 +117,21 @@ impl Actor {
     async fn open_without_timeout(
         &self,
     ) -> Result<(RunningService<RoleClient, Handler>, Link, Era), OpenError> {
-        let shared = &self.with.shared;
-        let tokens = match (&shared.config.transport, &self.with.tokens) {
+        let shared = &self.shared;
+        let tokens = match (&shared.config.transport, &shared.options.tokens) {
             (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint), Some(tokens)) => {
-                crate::auth::restore(shared, endpoint, tokens).await?
+                let on_refresh = Box::new({
+                    let shared = Arc::clone(shared);
+                    move |login| shared.set_login(login)
+                });
+                crate::auth::restore(
+                    &shared.config.name,
+                    endpoint,
+                    tokens,
+                    &shared.options.redactor,
+                    on_refresh,
+                )
+                .await?
             }
             _ => None,
         };
@@ -141,8 +145,8 @@ impl Actor {
         };
         let connector = Connector {
             config: &shared.config,
-            launcher: &self.with.launcher,
-            eras: &self.with.eras,
+            launcher: &shared.options.launcher,
+            eras: &self.eras,
             handler: &self.handler,
             authorized,
             log: &shared.log,
@@ -156,7 +160,7 @@ impl Actor {
 
     /// Explains why a server was not ready in time, based on its output and its pending request.
     fn late_reason(&self, limit: Duration) -> String {
-        let shared = &self.with.shared;
+        let shared = &self.shared;
         let stray = shared.stray_output();
         if let Some(stray @ StrayOutput::SplitMessage) = stray {
             return stray.to_string();
@@ -171,7 +175,7 @@ impl Actor {
     }
 
     fn failed(&self, reason: &str) -> ServerState {
-        let shared = &self.with.shared;
+        let shared = &self.shared;
         let mut reason = reason.to_owned();
         if let Some(ending) = shared.ending() {
             reason.push_str(&format!("; the process exited ({ending})"));
@@ -203,14 +207,14 @@ impl Actor {
                 None => DisconnectReason::Stopped,
             },
             // This runs until another branch completes.
-            () = follow(&self.with.shared, &self.handler, link, era) => DisconnectReason::Died,
+            () = follow(&self.shared, &self.handler, link, era) => DisconnectReason::Died,
         };
         if let DisconnectReason::Died = leave {
             if since.elapsed() >= STABLE_AFTER {
                 self.failures = 0;
             }
             // A server that was used is pending while it reconnects; one that only listed its tools is broken.
-            let useless = since.elapsed() < MIN_USEFUL && !self.with.shared.was_called();
+            let useless = since.elapsed() < MIN_USEFUL && !self.shared.was_called();
             let reason = if useless {
                 "it disconnected right after listing its tools"
             } else {
@@ -221,12 +225,8 @@ impl Actor {
             return self.back_off(failed, displayed).await;
         }
         let coming_back = matches!(leave, DisconnectReason::Reload);
-        self.with.shared.set_disconnected(if coming_back {
-            ServerState::Pending
-        } else {
-            ServerState::Removing
-        });
-        let _ = timeout(DRAIN_TIMEOUT, self.with.shared.wait_for_calls()).await;
+        self.shared.set_disconnected(if coming_back { ServerState::Pending } else { ServerState::Removing });
+        let _ = timeout(DRAIN_TIMEOUT, self.shared.wait_for_calls()).await;
         closed.cancel();
         let _ = waiting.await;
         leave
@@ -234,12 +234,12 @@ impl Actor {
 
     /// Waits after a failed attempt, for the backoff or for a command.
     async fn back_off_failed(&mut self, state: ServerState) -> DisconnectReason {
-        let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
+        let local = matches!(self.shared.config.transport, TransportConfig::Stdio { .. });
         // A command that never started would fail again; a URL that was unreachable may become available.
         let hopeless = matches!(state, ServerState::NeedsReauth { .. })
-            || (local && self.with.shared.view().restarts == 0 && self.failures == 0);
+            || (local && self.shared.view().restarts == 0 && self.failures == 0);
         if hopeless {
-            self.with.shared.set_disconnected(state);
+            self.shared.set_disconnected(state);
             return self.await_command().await;
         }
         self.back_off(state.clone(), state).await
@@ -248,14 +248,14 @@ impl Actor {
     /// Waits before the next attempt. In the meantime, the server has the state `displayed`.
     async fn back_off(&mut self, state: ServerState, displayed: ServerState) -> DisconnectReason {
         self.failures = self.failures.saturating_add(1);
-        let local = matches!(self.with.shared.config.transport, TransportConfig::Stdio { .. });
+        let local = matches!(self.shared.config.transport, TransportConfig::Stdio { .. });
         if local && self.failures > MAX_FAILURES {
-            self.with.shared.set_disconnected(state);
+            self.shared.set_disconnected(state);
             return self.await_command().await;
         }
-        self.with.shared.set_disconnected(displayed);
+        self.shared.set_disconnected(displayed);
         if let ServerState::Failed { reason } = state {
-            self.with.shared.note_error(reason);
+            self.shared.note_error(reason);
         }
         let backoff = (MIN_BACKOFF * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(MAX_BACKOFF);
         tokio::select! {

@@ -5,8 +5,8 @@ mod link;
 mod state;
 mod tool;
 
-pub(crate) use actor::{ActorCommand, Tools as ActorTools, spawn_actor};
+pub(crate) use actor::{ActorCommand, spawn_actor};
 pub(crate) use link::{CallError, Link};
-pub use state::{LoginState, ServerState, ServerView, ToolName};
+pub use state::{ServerState, ServerView, ToolName};
 pub(crate) use state::{SharedServer, ToolEntry};
 pub(crate) use tool::{McpTool, failure, unavailable};

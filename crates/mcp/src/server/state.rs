@@ -3,16 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use meerkat_core::Redactor;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::Link;
+use crate::auth::LoginState;
 use crate::config::ServerConfig;
 use crate::decode::ListedTool;
 use crate::era::Era;
+use crate::options::ServerSetOptions;
 use crate::process::{ProcessLog, StrayOutput};
-use crate::set::NoticeSink;
 
 /// State of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,20 +34,6 @@ pub enum ServerState {
     Disabled,
     /// Being removed; active calls may finish.
     Removing,
-}
-
-/// Login state of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LoginState {
-    /// No login required, or authenticated by a header.
-    None,
-    /// Logged in with a token.
-    Ok,
-    /// Logged in with a refreshed token.
-    Refreshed,
-    /// Not logged in: the user has to log in.
-    NeedsReauth,
 }
 
 /// Both names of a tool.
@@ -125,6 +110,7 @@ struct Facts {
 /// Shared state of one server.
 pub(crate) struct SharedServer {
     pub(crate) config: ServerConfig,
+    pub(crate) options: Arc<ServerSetOptions>,
     pub(crate) log: Mutex<Option<Arc<ProcessLog>>>,
     facts: Mutex<Facts>,
     calls: watch::Sender<usize>,
@@ -132,8 +118,6 @@ pub(crate) struct SharedServer {
     called: AtomicBool,
     /// Notified of every change.
     changed: watch::Sender<()>,
-    pub(crate) redactor: Redactor,
-    notify: Option<NoticeSink>,
 }
 
 /// Guard that counts an active call.
@@ -149,8 +133,7 @@ impl SharedServer {
     pub(crate) fn new(
         config: ServerConfig,
         changed: watch::Sender<()>,
-        redactor: Redactor,
-        notify: Option<NoticeSink>,
+        options: Arc<ServerSetOptions>,
     ) -> Self {
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let facts = Facts {
@@ -166,20 +149,19 @@ impl SharedServer {
         };
         Self {
             config,
+            options,
             log: Mutex::new(None),
             facts: Mutex::new(facts),
             calls: watch::Sender::new(0),
             called: AtomicBool::new(false),
             changed,
-            redactor,
-            notify,
         }
     }
 
     /// Sends a line to the user.
     pub(crate) fn notify(&self, line: &str) {
-        if let Some(notify) = &self.notify {
-            notify(&self.redactor.redact(line));
+        if let Some(notify) = &self.options.notify {
+            notify(&self.options.redactor.redact(line));
         }
     }
 
@@ -221,7 +203,7 @@ impl SharedServer {
     pub(crate) fn set_needs_login(&self, challenge: &str) {
         let mut facts = self.facts();
         facts.login = LoginState::NeedsReauth;
-        facts.challenge = Some(self.redactor.redact(challenge).into_owned());
+        facts.challenge = Some(self.options.redactor.redact(challenge).into_owned());
     }
 
     /// Records a connection and its tools.
@@ -244,7 +226,7 @@ impl SharedServer {
     /// Records that no connection exists.
     pub(crate) fn set_disconnected(&self, mut state: ServerState) {
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
-            self.redactor.redact_text(reason);
+            self.options.redactor.redact_text(reason);
             tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
         }
         let mut facts = self.facts();
@@ -262,7 +244,7 @@ impl SharedServer {
     }
 
     pub(crate) fn note_error(&self, mut error: String) {
-        self.redactor.redact_text(&mut error);
+        self.options.redactor.redact_text(&mut error);
         tracing::debug!(server = self.config.name.as_str(), error, "the MCP server reported a failure");
         self.facts().last_error = Some(error);
     }
@@ -286,7 +268,7 @@ impl SharedServer {
 
     pub(crate) fn stderr_tail(&self) -> String {
         let tail = self.process_log().map(|log| log.stderr_tail()).unwrap_or_default();
-        self.redactor.redact(&tail).into_owned()
+        self.options.redactor.redact(&tail).into_owned()
     }
 
     pub(crate) fn ending(&self) -> Option<String> {

@@ -11,47 +11,23 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use meerkat_core::{Redactor, Tool, ToolConfigChange, ToolSource};
+use meerkat_core::{Tool, ToolConfigChange, ToolSource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::TokenStore;
-use crate::client_features::ClientFeatures;
 use crate::config::ServerConfig;
-use crate::era::{EraCache, HandshakeMemory};
-use crate::process::Launcher;
-use crate::server::{
-    ActorCommand, ActorTools, CallError, ServerState, ServerView, SharedServer, spawn_actor,
-};
+use crate::era::EraCache;
+use crate::options::ServerSetOptions;
+use crate::server::{ActorCommand, CallError, ServerState, ServerView, SharedServer, spawn_actor};
 
 use changes::ReportedState;
 pub use changes::ServerChange;
 pub use session::SessionServers;
 
-/// Sink for notices to the user, one line at a time.
-pub type NoticeSink = Arc<dyn Fn(&str) + Send + Sync>;
-
 /// Time after which the user is notified of pending servers.
 const NOTICE_DELAY: Duration = Duration::from_secs(3);
-
-/// Options for running servers.
-#[derive(Clone, Default)]
-pub struct ServerSetOptions {
-    /// Launcher for commands.
-    pub launcher: Launcher,
-    /// Handler for requests of servers.
-    pub host: Option<Arc<dyn ClientFeatures>>,
-    /// Storage of the user's tokens.
-    pub tokens: Option<Arc<dyn TokenStore>>,
-    /// Storage for the commands that never respond to `server/discover`.
-    pub handshakes: Option<Arc<dyn HandshakeMemory>>,
-    /// Sink for notices about slow servers.
-    pub notify: Option<NoticeSink>,
-    /// Redactor that learns the secrets passed to servers, and removes them from output and errors.
-    pub redactor: Redactor,
-}
 
 /// Error of an unavailable required server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,12 +49,7 @@ struct Server {
 
 /// The servers in use. Dropping the set stops them all.
 pub struct ServerSet {
-    launcher: Arc<Launcher>,
-    host: Option<Arc<dyn ClientFeatures>>,
-    tokens: Option<Arc<dyn TokenStore>>,
-    redactor: Redactor,
-    notify: Option<NoticeSink>,
-    handshakes: Option<Arc<dyn HandshakeMemory>>,
+    options: Arc<ServerSetOptions>,
     eras: Arc<EraCache>,
     servers: Mutex<BTreeMap<String, Server>>,
     staged: Mutex<Vec<ServerChange>>,
@@ -90,14 +61,13 @@ impl ServerSet {
     /// Creates an empty set.
     #[must_use]
     pub fn new(options: ServerSetOptions) -> Self {
+        Self::with_options(Arc::new(options))
+    }
+
+    fn with_options(options: Arc<ServerSetOptions>) -> Self {
         Self {
-            launcher: Arc::new(options.launcher),
-            host: options.host,
-            tokens: options.tokens,
-            redactor: options.redactor,
-            notify: options.notify,
             eras: Arc::new(EraCache::new(options.handshakes.clone())),
-            handshakes: options.handshakes,
+            options,
             servers: Mutex::default(),
             staged: Mutex::default(),
             leaving: Mutex::default(),
@@ -107,19 +77,7 @@ impl ServerSet {
 
     /// Creates an empty set with the same options.
     pub(crate) fn sibling(&self) -> Self {
-        Self {
-            launcher: Arc::clone(&self.launcher),
-            host: self.host.clone(),
-            tokens: self.tokens.clone(),
-            redactor: self.redactor.clone(),
-            notify: self.notify.clone(),
-            eras: Arc::new(EraCache::new(self.handshakes.clone())),
-            handshakes: self.handshakes.clone(),
-            servers: Mutex::default(),
-            staged: Mutex::default(),
-            leaving: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
+        Self::with_options(Arc::clone(&self.options))
     }
 
     /// Adds a server immediately and starts to connect. A server of the same name is stopped.
@@ -128,23 +86,12 @@ impl ServerSet {
     pub fn add(&self, config: ServerConfig) {
         let name = config.name.clone();
         let enabled = config.enabled;
-        config.register_secrets(&self.redactor);
-        let shared = Arc::new(SharedServer::new(
-            config,
-            self.changed.clone(),
-            self.redactor.clone(),
-            self.notify.clone(),
-        ));
+        config.register_secrets(&self.options.redactor);
+        let shared = Arc::new(SharedServer::new(config, self.changed.clone(), Arc::clone(&self.options)));
         let stop = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(4);
-        let with = ActorTools {
-            shared: Arc::clone(&shared),
-            launcher: Arc::clone(&self.launcher),
-            eras: Arc::clone(&self.eras),
-            host: self.host.clone(),
-            tokens: self.tokens.clone(),
-        };
-        let task = enabled.then(|| spawn_actor(with, stop.clone(), inbox));
+        let start = || spawn_actor(Arc::clone(&shared), Arc::clone(&self.eras), stop.clone(), inbox);
+        let task = enabled.then(start);
         let reported = ReportedState::added(shared.state());
         let before = self.servers().insert(name, Server { shared, stop, orders, task, reported });
         self.leave(before);

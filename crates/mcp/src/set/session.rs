@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::config::ServerConfig;
-    use crate::set::ServerSetOptions;
+    use crate::options::ServerSetOptions;
 
     #[tokio::test]
     async fn session_without_its_removed_server_is_unchanged() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use tokio::process::Command;
 
-use super::{Directory, Ignored, Limits, ScanResult, Source};
+use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source};
 use crate::problem::{Effect, Problem};
 use crate::{Error, Provenance, Scope};
 
@@ -81,9 +81,7 @@ pub struct Git {
 
 struct State {
     dir: Arc<Directory>,
-    problem: Option<Problem>,
-    /// The last scan of the directory, and the result returned for it.
-    last: Option<(Arc<ScanResult>, Arc<ScanResult>)>,
+    scans: ScanCache,
 }
 
 impl Git {
@@ -93,7 +91,7 @@ impl Git {
         let provenance = Arc::new(provenance);
         let commit = fs::read_to_string(pointer(&options)).unwrap_or_default();
         let dir = Arc::new(dir_at(&provenance, scope, &options, commit.trim(), limits));
-        let state = Mutex::new(State { dir, problem: None, last: None });
+        let state = Mutex::new(State { dir, scans: ScanCache::default() });
         Self { provenance, scope, options, limits, state }
     }
 
@@ -104,11 +102,10 @@ impl Git {
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
         let mut state = self.state();
-        state.problem = outcome.as_ref().err().map(|error| {
+        state.scans = ScanCache::new(outcome.as_ref().err().map(|error| {
             let fix = "the cached skills are used; check the URL and the network";
             Problem::new(Effect::Stale, redacted_url(&self.options.url), error.to_string(), fix)
-        });
-        state.last = None;
+        }));
         if let Some(commit) = outcome? {
             let dir = dir_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
             state.dir = Arc::new(dir);
@@ -156,29 +153,13 @@ impl Source for Git {
         // An update must not wait for a scan, so the state is not locked meanwhile.
         let dir = Arc::clone(&self.state().dir);
         let found = dir.scan();
-        let mut state = self.state();
-        if let Some((from, result)) = &state.last
-            && Arc::ptr_eq(from, &found)
-        {
-            return Arc::clone(result);
-        }
-        let result = with_problem(&found, state.problem.as_ref());
-        state.last = Some((found, Arc::clone(&result)));
-        result
+        self.state().scans.add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {
         let dir = Arc::clone(&self.state().dir);
         dir.ignored()
     }
-}
-
-/// Adds a problem of the source itself to the scan result of its directory.
-pub(super) fn with_problem(found: &Arc<ScanResult>, problem: Option<&Problem>) -> Arc<ScanResult> {
-    let Some(problem) = problem else { return Arc::clone(found) };
-    let mut problems = vec![problem.clone()];
-    problems.extend(found.problems.iter().cloned());
-    Arc::new(ScanResult { skills: found.skills.clone(), problems, watched: found.watched.clone() })
 }
 
 /// Returns the file with the commit in use. It differs for each URL and ref, so that changing them takes effect.

@@ -6,38 +6,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
 use serde_json::Value;
 
-use super::git::{redacted_url, with_problem};
-use super::{Directory, Ignored, Limits, ScanResult, Source};
+use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source, redacted_url};
 use crate::problem::{Effect, Problem};
-use crate::{Document, Error, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
+use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
 
 /// Maximum number of skills per server.
 const MAX_SKILLS: usize = 2_000;
 /// Maximum size of a list of skills, in bytes.
 const MAX_CATALOG: usize = 4 * 1024 * 1024;
-
-/// Error of a request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
-    /// The server could not be reached.
-    #[error("the server cannot be reached: {0}")]
-    Unreachable(String),
-    /// The server returned an error status.
-    #[error("the server returned status {0}")]
-    Status(u16),
-    /// The response is too long.
-    #[error("the response is longer than {0} bytes")]
-    TooLong(usize),
-    /// The request timed out.
-    #[error("the server did not respond within {0} seconds")]
-    TooSlow(u64),
-}
 
 /// HTTP client.
 pub trait Fetch: Send + Sync {
@@ -69,14 +51,7 @@ pub struct Http {
     options: HttpOptions,
     fetch: Arc<dyn Fetch>,
     dir: Directory,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    problem: Option<Problem>,
-    /// The last scan of the cache, and the result returned for it.
-    last: Option<(Arc<ScanResult>, Arc<ScanResult>)>,
+    scans: Mutex<ScanCache>,
 }
 
 impl Http {
@@ -84,7 +59,7 @@ impl Http {
     #[must_use]
     pub fn new(provenance: Provenance, scope: Scope, options: HttpOptions, fetch: Arc<dyn Fetch>) -> Self {
         let dir = Directory::new(provenance.clone(), scope, options.cache.join("skills"), Limits::default());
-        Self { provenance: Arc::new(provenance), options, fetch, dir, state: Mutex::default() }
+        Self { provenance: Arc::new(provenance), options, fetch, dir, scans: Mutex::default() }
     }
 
     /// Fetches every skill. A failure is recorded as a problem, and the cached skills stay in use.
@@ -93,17 +68,19 @@ impl Http {
     /// Returns an error if the list cannot be fetched. A single skill that cannot be fetched keeps its cached text.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.update_cache().await;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let reason = match &outcome {
             Ok(failed) if failed.is_empty() => None,
             Ok(failed) => Some(format!("these skills could not be fetched: {}", failed.join(", "))),
             Err(error) => Some(error.to_string()),
         };
         let fix = "the cached skills are used; check the URL and the network";
-        state.problem =
-            reason.map(|reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix));
-        state.last = None;
+        let problem = |reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix);
+        *self.scans() = ScanCache::new(reason.map(problem));
         outcome.map(|_| ())
+    }
+
+    fn scans(&self) -> MutexGuard<'_, ScanCache> {
+        self.scans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn update_cache(&self) -> Result<Vec<String>, Error> {
@@ -180,15 +157,7 @@ impl Source for Http {
 
     fn scan(&self) -> Arc<ScanResult> {
         let found = self.dir.scan();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((from, result)) = &state.last
-            && Arc::ptr_eq(from, &found)
-        {
-            return Arc::clone(result);
-        }
-        let result = with_problem(&found, state.problem.as_ref());
-        state.last = Some((found, Arc::clone(&result)));
-        result
+        self.scans().add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {

@@ -19,7 +19,7 @@ pub use directory::{Directory, Limits, Nested};
 pub use embedded::{Companion, Embedded, companions};
 pub use git::{Git, GitOptions, RefKind};
 pub(crate) use git::{check_url, clone_into, redacted_url};
-pub use http::{Fetch, FetchError, Http, HttpOptions};
+pub use http::{Fetch, Http, HttpOptions};
 pub use ignored::{IgnoreReason, Ignored};
 pub use roots::{Roots, standard_roots};
 
@@ -34,6 +34,34 @@ pub struct ScanResult {
     pub problems: Vec<Problem>,
     /// The directories to watch for changes.
     pub watched: Vec<PathBuf>,
+}
+
+/// The problem of a source itself, and the last scan of its directory together with the problem.
+#[derive(Default)]
+struct ScanCache {
+    problem: Option<Problem>,
+    last: Option<(Arc<ScanResult>, Arc<ScanResult>)>,
+}
+
+impl ScanCache {
+    fn new(problem: Option<Problem>) -> Self {
+        Self { problem, last: None }
+    }
+
+    /// Adds the problem to the result of a scan. For the same result, it returns the same `Arc`.
+    fn add_problem(&mut self, found: Arc<ScanResult>) -> Arc<ScanResult> {
+        let Some(problem) = &self.problem else { return found };
+        if let Some((from, result)) = &self.last
+            && Arc::ptr_eq(from, &found)
+        {
+            return Arc::clone(result);
+        }
+        let problems = std::iter::once(problem).chain(&found.problems).cloned().collect();
+        let (skills, watched) = (found.skills.clone(), found.watched.clone());
+        let result = Arc::new(ScanResult { skills, problems, watched });
+        self.last = Some((found, Arc::clone(&result)));
+        result
+    }
 }
 
 /// A source of skills.

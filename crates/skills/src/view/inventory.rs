@@ -34,7 +34,7 @@ impl Inventory {
     /// Returns the section of the system prompt, or `None` without skills.
     #[must_use]
     pub fn render(&self, snapshot: &Snapshot, offered: SkillFilter) -> Option<String> {
-        let skills: Vec<_> = snapshot.for_model().filter(|skill| offered.has(skill)).collect();
+        let skills: Vec<_> = snapshot.for_agent(offered).collect();
         if skills.is_empty() {
             return None;
         }

@@ -12,6 +12,7 @@ mod xml;
 
 pub use inventory::{Inventory, inject};
 pub use listing::{InspectedSkill, ListedSkill, SkillList, inspect, list};
+pub(crate) use pinned::LOAD_SKILL;
 pub use pinned::pinned_skills;
 pub use prompts::{PromptView, prompt, prompts};
 pub use resources::{

@@ -9,8 +9,9 @@ use serde::Deserialize;
 
 use super::inventory::{CLOSING, element};
 use super::xml::escaped_attribute;
-use crate::tools::LOAD_SKILL;
 
+/// Name of the tool that reads a skill.
+pub(crate) const LOAD_SKILL: &str = "load_skill";
 /// Start of a skill element.
 const OPENING: &str = "<skill id=\"";
 

@@ -4,68 +4,52 @@ use std::collections::{HashMap, HashSet};
 
 use meerkat_core::SessionId;
 
-use super::{Session, State};
-use crate::{Change, Error, Guard, NewCall};
+use super::State;
+use crate::{Change, Error, Guard, NewCall, Transaction};
 
-impl State {
-    pub(super) fn check_guards(&self, guards: &[Guard]) -> Result<(), Error> {
-        guards.iter().try_for_each(|guard| self.check_guard(guard))
-    }
+pub(super) fn check(state: &State, transaction: &Transaction) -> Result<(), Error> {
+    transaction.guards.iter().try_for_each(|guard| check_guard(state, guard))?;
+    let (created, forgotten, calls) = (HashSet::new(), HashSet::new(), HashMap::new());
+    let mut planned = PlannedState { state, created, forgotten, calls };
+    transaction.changes.iter().try_for_each(|change| planned.admit(change))
+}
 
-    fn check_guard(&self, guard: &Guard) -> Result<(), Error> {
-        let held = |id, now| self.sessions.get(id).is_some_and(|session| session.is_held(now));
-        match guard {
-            Guard::NotArchived(id) => match self.sessions.get(id) {
-                None => Err(Error::SessionNotFound(*id)),
-                Some(session) if session.archived_at.is_some() => Err(Error::Archived(*id)),
-                Some(_) => Ok(()),
-            },
-            Guard::LeaseFree { session, now } if held(session, *now) => Err(Error::Busy(*session)),
-            Guard::Running { session, now } if !held(session, *now) => Err(Error::NotRunning(*session)),
-            Guard::HoldsLease { session, fence } => {
-                let holds = |held: &Session| held.lease.is_some() && held.fence == *fence;
-                if self.sessions.get(session).is_some_and(holds) {
-                    Ok(())
-                } else {
-                    Err(Error::LeaseLost(*session))
-                }
-            }
-            Guard::FenceUnchanged { session, fence } => {
-                let current = self.sessions.get(session).map_or(0, |session| session.fence);
-                if current == *fence { Ok(()) } else { Err(Error::Changed(*session)) }
-            }
-            Guard::Generation(expected) if *expected != self.generation() => {
-                Err(Error::Generation { expected: *expected, current: self.generation() })
-            }
-            Guard::TasksBelow { session, limit } => {
-                let count = self.sessions.get(session).map_or(0, |session| session.tasks.len());
-                if count < *limit {
-                    Ok(())
-                } else {
-                    Err(Error::TooManyTasks { session: *session, limit: *limit })
-                }
-            }
-            Guard::State { scope, key, value } => {
-                let current = self.scopes.get(scope).and_then(|scope| scope.get(key));
-                if current == value.as_deref() {
-                    Ok(())
-                } else {
-                    Err(Error::StateChanged { scope: scope.clone(), key: key.clone() })
-                }
-            }
-            Guard::LeaseFree { .. } | Guard::Running { .. } | Guard::Generation(_) => Ok(()),
+fn check_guard(state: &State, guard: &Guard) -> Result<(), Error> {
+    let find = |id: &SessionId| state.sessions.get(*id);
+    let is_held = |id, now| find(id).is_some_and(|session| session.is_held(now));
+    match guard {
+        Guard::NotArchived(id) => {
+            let session = find(id).ok_or(Error::SessionNotFound(*id))?;
+            ensure(session.row.archived_at.is_none(), || Error::Archived(*id))
+        }
+        Guard::LeaseFree { session, now } => ensure(!is_held(session, *now), || Error::Busy(*session)),
+        Guard::Running { session, now } => ensure(is_held(session, *now), || Error::NotRunning(*session)),
+        Guard::HoldsLease { session, fence } => {
+            let lease = find(session).and_then(|session| session.row.lease.as_ref());
+            ensure(lease.is_some_and(|lease| lease.fence == *fence), || Error::LeaseLost(*session))
+        }
+        Guard::FenceUnchanged { session, fence } => {
+            let current = find(session).map_or(0, |session| session.row.fence);
+            ensure(current == *fence, || Error::Changed(*session))
+        }
+        Guard::Generation(expected) => {
+            let (expected, current) = (*expected, state.generation());
+            ensure(current == expected, || Error::Generation { expected, current })
+        }
+        Guard::TasksBelow { session: id, limit } => {
+            let count = find(id).map_or(0, |session| session.tasks.len());
+            ensure(count < *limit, || Error::TooManyTasks { session: *id, limit: *limit })
+        }
+        Guard::State { scope, key, value } => {
+            let current = state.scopes.get(scope, key).map(|row| &row.value);
+            let changed = || Error::StateChanged { scope: scope.clone(), key: key.clone() };
+            ensure(current == value.as_ref(), changed)
         }
     }
+}
 
-    pub(super) fn check_changes(&self, changes: &[Change]) -> Result<(), Error> {
-        let mut outlook = PlannedState {
-            state: self,
-            created: HashSet::new(),
-            forgotten: HashSet::new(),
-            calls: HashMap::new(),
-        };
-        changes.iter().try_for_each(|change| outlook.admit(change))
-    }
+fn ensure(holds: bool, error: impl FnOnce() -> Error) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(error()) }
 }
 
 /// The parts of the state after the changes admitted so far that later changes depend on.
@@ -99,10 +83,8 @@ impl<'a> PlannedState<'a> {
             }
             Change::CompleteCall { session, call: id, .. }
             | Change::PutCall { session, call: NewCall { id, .. } } => {
-                if self.calls(*session)?.contains(id.as_str()) {
-                    return Ok(());
-                }
-                Err(Error::CallNotFound { session: *session, call: id.clone() })
+                let is_open = self.calls(*session)?.contains(id.as_str());
+                ensure(is_open, || Error::CallNotFound { session: *session, call: id.clone() })
             }
             Change::CloseCalls(session) => self.calls(*session).map(HashSet::clear),
             Change::RenewLeases { .. }
@@ -114,9 +96,7 @@ impl<'a> PlannedState<'a> {
     }
 
     fn create(&mut self, id: SessionId) -> Result<(), Error> {
-        if self.exists(id) {
-            return Err(Error::SessionExists(id));
-        }
+        ensure(!self.exists(id), || Error::SessionExists(id))?;
         self.created.insert(id);
         Ok(())
     }
@@ -130,16 +110,16 @@ impl<'a> PlannedState<'a> {
     }
 
     fn exists(&self, id: SessionId) -> bool {
-        self.created.contains(&id) || (self.state.sessions.contains_key(&id) && !self.forgotten.contains(&id))
+        self.created.contains(&id) || (self.state.sessions.get(id).is_some() && !self.forgotten.contains(&id))
     }
 
     fn require(&self, id: SessionId) -> Result<(), Error> {
-        if self.exists(id) { Ok(()) } else { Err(Error::SessionNotFound(id)) }
+        ensure(self.exists(id), || Error::SessionNotFound(id))
     }
 
     fn calls(&mut self, id: SessionId) -> Result<&mut HashSet<&'a str>, Error> {
         self.require(id)?;
-        let stored = match self.state.sessions.get(&id) {
+        let stored = match self.state.sessions.get(id) {
             Some(session) if !self.forgotten.contains(&id) => &session.calls[..],
             _ => &[],
         };

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use meerkat_core::SessionId;
 
-use super::{State, to_usize};
+use super::sessions::Sessions;
+use super::to_usize;
 use crate::{MemoryQuery, MemoryRow};
 
-impl State {
+impl Sessions {
     pub(super) fn recall(&self, query: &MemoryQuery) -> Vec<MemoryRow> {
-        let sessions = self.sessions.iter().filter(|(id, _)| query.session.is_none_or(|only| only == **id));
+        let sessions = self.iter().filter(|session| query.session.is_none_or(|only| only == session.row.id));
         let all: Vec<(SessionId, u64, _, &String, BTreeSet<String>)> = sessions
-            .flat_map(|(id, session)| {
-                session.memories.iter().map(|(seq, (at, text))| (*id, *seq, *at, text, words(text)))
+            .flat_map(|session| {
+                let memories = session.memories.iter();
+                memories.map(|(seq, (at, text))| (session.row.id, *seq, *at, text, words(text)))
             })
             .collect();
         let terms: BTreeSet<_> = query.words.iter().flat_map(|word| words(word)).collect();

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::manifest::{Backend, RealmManifest, StoreMark};
-use super::{Realm, RealmOptions, RealmPaths};
+use super::{Realm, RealmManifest, RealmOptions, RealmPaths};
 use crate::owner::Peers;
 use crate::sqlite::OpenWriter;
-use crate::{Error, Owner, OwnerRecord, SqliteStore, create_private_dirs, files};
+use crate::{Backend, Error, Owner, OwnerRecord, SqliteStore, StoreMark, create_private_dirs, files};
 
 impl Realm {
     pub(super) fn open_sqlite(

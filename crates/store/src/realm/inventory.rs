@@ -78,7 +78,7 @@ impl Realm {
     pub fn count_sessions(state_root: &Path, realm: &RealmId) -> Result<u64, Error> {
         let paths = RealmPaths::new(state_root, realm);
         match RealmManifest::read(state_root, realm)?.backend {
-            super::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database),
+            crate::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database),
             backend => Err(Error::BackendMissing { realm: realm.clone(), backend }),
         }
     }

@@ -11,8 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, Trans
 use super::busy::{retry_while_busy, set_busy_handler};
 use super::failure::storage;
 use super::unwritable::is_empty;
-use crate::realm::StoreMark;
-use crate::{Error, files};
+use crate::{Error, StoreMark, files};
 
 /// Scripts that upgrade the schema from each version to the next.
 const MIGRATIONS: &[&str] = &[

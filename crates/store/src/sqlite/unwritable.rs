@@ -14,9 +14,8 @@ use super::failure::storage;
 use super::open::{Schema, connect, migrate, newer, older, read_schema};
 use super::reader::Reader;
 use super::value::get_u64;
-use crate::Error;
 use crate::owner::Peers;
-use crate::realm::StoreMark;
+use crate::{Error, StoreMark};
 
 /// A database that can only be read.
 pub(super) struct Unwritable {

@@ -12,7 +12,7 @@ mod write;
 
 pub(crate) use list::ListFiles;
 pub(crate) use read::ReadFile;
-pub(crate) use root::{PathError, Root, WorkspacePath};
+pub(crate) use root::{Root, WorkspacePath};
 pub(crate) use search::SearchFiles;
 pub(crate) use view_image::ViewImage;
 pub(crate) use write::{Existing, Staged};

@@ -67,12 +67,12 @@ struct Page {
 
 impl Page {
     fn read(&self, mut file: File, place: &WorkspacePath, abandoned: &CancelFlag) -> Result<String, Error> {
-        let failed = |source| Error::File { path: place.display_path(), what: "cannot read it", source };
+        let failed = |error| place.failed("cannot read it", error);
         let mut probe = Vec::new();
         (&mut file).take(PROBE).read_to_end(&mut probe).map_err(failed)?;
         if probe.contains(&0) {
             let why = "is not text; view_image shows images, and blob_load_file stores any file as a blob";
-            return Err(Error::Content { path: place.display_path(), why });
+            return Err(place.unusable(why));
         }
         let mut reader = BufReader::new(probe.chain(file).take(MAX_READ));
         let mut page = Vec::new();
@@ -119,7 +119,7 @@ impl Page {
     fn cut_off(&self, page: &[u8], place: &WorkspacePath) -> Result<String, Error> {
         if page.is_empty() {
             let why = "is too long: a line that starts after the first 256 MB is not read";
-            return Err(Error::Content { path: place.display_path(), why });
+            return Err(place.unusable(why));
         }
         Ok(format!("{}\n[only the first 256 MB of the file were read]", self.text(page)))
     }

@@ -26,23 +26,6 @@ pub(crate) struct Root {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WorkspacePath(PathBuf);
 
-/// Reason a path cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PathError {
-    /// The path is empty or contains a NUL character.
-    #[error("a path must not be empty or contain a NUL character")]
-    Empty,
-    /// The path leads out of the workspace.
-    #[error("`{0}` is outside the workspace; use a path inside it")]
-    Outside(String),
-    /// The path names the workspace itself.
-    #[error("`{0}` is the workspace itself; name a file in it")]
-    Whole(String),
-    /// The path may contain secrets.
-    #[error("`{0}` may contain secrets; the realm's owner can allow access with `tools.secrets`")]
-    Secret(String),
-}
-
 impl Root {
     /// Opens the directory.
     pub(crate) fn open(path: &Path, secrets: Secrets) -> io::Result<Self> {
@@ -63,11 +46,11 @@ impl Root {
     }
 
     /// Parses a path from a model.
-    pub(crate) fn parse_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
+    pub(crate) fn parse_path(&self, text: &str) -> Result<WorkspacePath, Error> {
         if text.is_empty() || text.contains('\0') {
-            return Err(PathError::Empty);
+            return Err(Error::EmptyPath);
         }
-        let outside = || PathError::Outside(text.to_owned());
+        let outside = || Error::Outside(text.to_owned());
         let path = Path::new(text);
         let path =
             if path.is_absolute() { path.strip_prefix(&self.path).map_err(|_| outside())? } else { path };
@@ -84,9 +67,9 @@ impl Root {
     }
 
     /// Parses a path of a file; rejects the workspace itself.
-    pub(crate) fn parse_file_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
+    pub(crate) fn parse_file_path(&self, text: &str) -> Result<WorkspacePath, Error> {
         let place = self.parse_path(text)?;
-        if place.0.as_os_str().is_empty() { Err(PathError::Whole(text.to_owned())) } else { Ok(place) }
+        if place.0.as_os_str().is_empty() { Err(Error::WholeWorkspace(text.to_owned())) } else { Ok(place) }
     }
 
     /// Opens the file or directory at a path.
@@ -113,7 +96,7 @@ impl Root {
         let real = real_path(&file).unwrap_or_else(|| self.path.join(&place.0));
         self.reject_secrets(&real, place)?;
         if is_procfs_file(&file) {
-            return Err(PathError::Secret(place.display_path()).into());
+            return Err(Error::Secret(place.display_path()));
         }
         let stat = fstat(&file).map_err(|error| place.open_error(error))?;
         must_be_file(FileType::from_raw_mode(stat.st_mode), place)?;
@@ -128,28 +111,21 @@ impl Root {
         too_long: &'static str,
     ) -> Result<Vec<u8>, Error> {
         let (file, size) = self.open_file(place)?;
-        let refuse = || Error::Content { path: place.display_path(), why: too_long };
         if size > limit {
-            return Err(refuse());
+            return Err(place.unusable(too_long));
         }
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         // The file may have grown meanwhile.
-        file.take(limit + 1)
-            .read_to_end(&mut data)
-            .map_err(Error::file(place.display_path(), "cannot read it"))?;
-        if data.len() as u64 > limit { Err(refuse()) } else { Ok(data) }
+        file.take(limit + 1).read_to_end(&mut data).map_err(|error| place.failed("cannot read it", error))?;
+        if data.len() as u64 > limit { Err(place.unusable(too_long)) } else { Ok(data) }
     }
 
     /// Opens a directory, and returns its real path.
     pub(crate) fn dir(&self, place: &WorkspacePath) -> Result<PathBuf, Error> {
         self.open_at(place, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = self.path.join(&place.0);
-        let real = path.canonicalize().map_err(Error::file(place.display_path(), "cannot resolve it"))?;
-        if real.starts_with(&self.path) {
-            Ok(real)
-        } else {
-            Err(PathError::Outside(place.display_path()).into())
-        }
+        let real = path.canonicalize().map_err(|error| place.failed("cannot resolve it", error))?;
+        if real.starts_with(&self.path) { Ok(real) } else { Err(Error::Outside(place.display_path())) }
     }
 
     /// Opens a directory, and returns its real path in the workspace.
@@ -159,16 +135,16 @@ impl Root {
     }
 
     /// Returns the path of a file to write, lexically; rejects one that holds secrets.
-    pub(crate) fn parse_write_path(&self, text: &str) -> Result<WorkspacePath, PathError> {
+    pub(crate) fn parse_write_path(&self, text: &str) -> Result<WorkspacePath, Error> {
         let place = self.parse_file_path(text)?;
         self.reject_secrets(&self.path.join(&place.0), &place)?;
         Ok(place)
     }
 
     /// Rejects a file that holds secrets, by its real path.
-    pub(crate) fn reject_secrets(&self, real: &Path, place: &WorkspacePath) -> Result<(), PathError> {
+    pub(crate) fn reject_secrets(&self, real: &Path, place: &WorkspacePath) -> Result<(), Error> {
         if self.secrets.is_secret_file(real, &self.path) {
-            Err(PathError::Secret(place.display_path()))
+            Err(Error::Secret(place.display_path()))
         } else {
             Ok(())
         }
@@ -185,7 +161,7 @@ fn must_be_file(kind: FileType, place: &WorkspacePath) -> Result<(), Error> {
         FileType::Directory => "is a directory; use list_files to see its contents",
         _ => "is not a file",
     };
-    Err(Error::Content { path: place.display_path(), why })
+    Err(place.unusable(why))
 }
 
 impl WorkspacePath {
@@ -206,8 +182,18 @@ impl WorkspacePath {
     /// Converts a system error.
     pub(crate) fn open_error(&self, error: rustix::io::Errno) -> Error {
         if error == rustix::io::Errno::XDEV || error == rustix::io::Errno::LOOP {
-            return PathError::Outside(self.display_path()).into();
+            return Error::Outside(self.display_path());
         }
-        Error::File { path: self.display_path(), what: "cannot open it", source: error.into() }
+        self.failed("cannot open it", error)
+    }
+
+    /// Returns the error for a failed operation on the file.
+    pub(crate) fn failed(&self, what: &'static str, error: impl Into<io::Error>) -> Error {
+        Error::File { path: self.display_path(), what, source: error.into() }
+    }
+
+    /// Returns the error for content that a tool cannot use.
+    pub(crate) fn unusable(&self, why: &'static str) -> Error {
+        Error::Content { path: self.display_path(), why }
     }
 }

@@ -37,7 +37,7 @@ impl Builtin for ViewImage {
             let place = root.parse_file_path(&arguments.path)?;
             let data = root.read(&place, MAX_BYTES, "is larger than 5 MB")?;
             let why = "is not a PNG, JPEG, GIF, or WebP image; use read_file for text, including SVG";
-            let media_type = media_type(&data).ok_or(Error::Content { path: place.display_path(), why })?;
+            let media_type = media_type(&data).ok_or_else(|| place.unusable(why))?;
             let source = MediaSource::Inline { data: STANDARD.encode(data) };
             let image = ContentBlock::Image { media_type: media_type.to_owned(), source };
             Ok(ToolOutput { content: Content::from(vec![image]), is_error: false, images: Vec::new() })

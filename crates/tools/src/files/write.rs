@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use uuid::Uuid;
 
 use super::open::real_path;
-use super::root::{PathError, Root, WorkspacePath};
+use super::root::{Root, WorkspacePath};
 use crate::Error;
 
 /// Handling of an existing file.
@@ -53,7 +53,7 @@ impl Root {
         for dir in dirs.into_iter().filter(|path| !path.as_os_str().is_empty()).map(WorkspacePath::beneath) {
             let (parent, name) = self.parent(&dir)?;
             if self.secrets().is_secret_path(&self.real_place(&parent, &name)) {
-                return Err(PathError::Secret(place.display_path()).into());
+                return Err(Error::Secret(place.display_path()));
             }
             match mkdirat(&parent, &name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => made.push(dir),
@@ -79,13 +79,12 @@ impl Root {
             .map_err(|error| place.failed("cannot write it", error))?;
         let staged = Staged { dir, written, name, place: place.clone() };
         let mut file = File::from(file);
-        let failed = || Error::file(place.display_path(), "cannot write it");
-        file.write_all(data).map_err(failed())?;
+        file.write_all(data).map_err(|error| place.failed("cannot write it", error))?;
         if let Some(mode) = mode {
             let result = rustix::fs::fchmod(&file, Mode::from_raw_mode(mode));
             result.map_err(|error| place.failed("cannot preserve its permissions", error))?;
         }
-        file.sync_all().map_err(failed())?;
+        file.sync_all().map_err(|error| place.failed("cannot write it", error))?;
         Ok(staged)
     }
 
@@ -102,11 +101,8 @@ impl Root {
             Err(error) => Err(place.open_error(error)),
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Ok(Some(stat.st_mode & 0o7777)),
-                FileType::Symlink => {
-                    let why = "is a symlink; use the path of its target";
-                    Err(Error::Content { path: place.display_path(), why })
-                }
-                _ => Err(Error::Content { path: place.display_path(), why: "is not a file" }),
+                FileType::Symlink => Err(place.unusable("is a symlink; use the path of its target")),
+                _ => Err(place.unusable("is not a file")),
             },
         }
     }
@@ -133,7 +129,7 @@ impl Staged {
             Existing::Refused => self.rename_no_replace(),
         };
         moved.map_err(|error| match error {
-            Errno::EXIST => Error::Content { path: self.place.display_path(), why: "already exists" },
+            Errno::EXIST => self.place.unusable("already exists"),
             error => self.place.failed("cannot write it", error),
         })
     }
@@ -152,11 +148,5 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         let _ = unlinkat(&self.dir, &self.written, AtFlags::empty());
-    }
-}
-
-impl WorkspacePath {
-    fn failed(&self, what: &'static str, error: Errno) -> Error {
-        Error::File { path: self.display_path(), what, source: error.into() }
     }
 }

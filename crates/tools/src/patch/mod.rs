@@ -10,12 +10,11 @@ use meerkat_core::{SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::parse::PatchError;
 use crate::Error;
 use crate::blocking::blocking;
 use crate::builtin::{Builtin, json};
 use crate::files::Root;
-
-pub(crate) use parse::PatchError;
 
 /// Maximum length of a patch.
 const MAX_PATCH: usize = 4 * 1024 * 1024;

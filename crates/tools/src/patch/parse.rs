@@ -1,5 +1,7 @@
 //! The grammar of patches.
 
+use crate::ToolError;
+
 /// One file's change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileChange {
@@ -78,6 +80,8 @@ pub(crate) enum PatchError {
         hunk: usize,
     },
 }
+
+impl ToolError for PatchError {}
 
 const ADD: &str = "*** Add File: ";
 const DELETE: &str = "*** Delete File: ";

@@ -31,17 +31,13 @@ impl Builtin for ShellJobs {
     type Arguments = Arguments;
 
     async fn run(&self, _: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
-        let entries: Vec<_> = self
-            .0
-            .list(session)
-            .iter()
-            .map(|job| Entry {
-                id: job.id.clone(),
-                command: job.command.clone(),
-                status: job.state().name(),
-                started_at_unix: job.started_at_unix,
-            })
-            .collect();
-        json(&entries)
+        let jobs = self.0.list(session);
+        let entries = jobs.iter().map(|job| Entry {
+            id: job.id.clone(),
+            command: job.command.clone(),
+            status: job.state().name(),
+            started_at_unix: job.started_at_unix,
+        });
+        json(&entries.collect::<Vec<_>>())
     }
 }

@@ -23,6 +23,8 @@ use std::time::Duration;
 use meerkat_core::ToolFailure;
 use meerkat_process::SandboxError;
 
+use crate::ToolError;
+
 pub(crate) use extent::program;
 pub(crate) use job_cancel::ShellJobCancel;
 pub(crate) use job_status::ShellJobStatus;
@@ -97,8 +99,8 @@ pub(crate) enum ShellError {
     JobEnded(String),
 }
 
-impl ShellError {
-    pub(crate) const fn failure(&self) -> ToolFailure {
+impl ToolError for ShellError {
+    fn failure(&self) -> ToolFailure {
         match self {
             Self::Policy(_) | Self::Language(_) => ToolFailure::AccessDenied,
             Self::NoSandbox(_) | Self::NoSupervisor | Self::NoShell(_) => ToolFailure::Unavailable,

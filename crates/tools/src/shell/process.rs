@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::capture::Capture;
 use super::sandbox::Places;
 use super::{Policy, Sandbox, ShellError, ShellOptions};
+use crate::ToolboxOptions;
 use crate::secrets::Secrets;
 
 /// Time for a supervisor to end a command: it sends a signal, waits, and kills.
@@ -81,7 +82,7 @@ pub(super) enum End {
 }
 
 impl CommandRunner {
-    pub(crate) fn new(options: &crate::ToolboxOptions, workspace: PathBuf) -> Self {
+    pub(crate) fn new(options: &ToolboxOptions, workspace: PathBuf) -> Self {
         let mut environment = without_secrets(&options.environment);
         let more = TOOLCHAINS.iter().filter_map(|name| options.environment.get_key_value(*name));
         environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));

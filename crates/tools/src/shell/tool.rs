@@ -19,7 +19,6 @@ use crate::storage::ToolStorage;
 /// Maximum time limit of a command, in seconds.
 const MAX_TIMEOUT: u64 = 24 * 3600;
 
-#[derive(Clone)]
 pub(crate) struct Shell {
     pub(crate) host: Arc<CommandRunner>,
     pub(crate) root: Arc<Root>,

@@ -17,6 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ToolError;
+
 /// A task. Fields may be added with a default; none may change its meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -79,3 +81,5 @@ pub(crate) enum TaskError {
     #[error("cannot read a stored task")]
     Stored(#[source] serde_json::Error),
 }
+
+impl ToolError for TaskError {}

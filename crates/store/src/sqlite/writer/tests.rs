@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use super::super::open;
 use super::*;
-use crate::realm::StoreMark;
-use crate::{Change, Guard, NewSession, Owner, OwnerRecord};
+use crate::{Change, Guard, NewSession, Owner, OwnerRecord, StoreMark};
 
 struct Fixture {
     writer: Writer,
