@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use meerkat_capabilities::{CapabilityId, CapabilityStatus, Declaration, Presence};
 use meerkat_core::{ImageModel, Model, ModelInfo, Provider};
+use meerkat_fetch::Http;
 use meerkat_providers::Endpoint;
 
 use crate::Error;
@@ -162,76 +163,6 @@ impl meerkat_core::ToolSource for NoTools {
     }
 }
 
-/// The HTTP client for providers.
-#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
-pub(crate) use meerkat_providers::Http as Reach;
-
-/// Replacement for builds without providers: no HTTP client.
-#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
-#[derive(Default)]
-pub(crate) struct Reach {}
-
-/// Fetches a document that does not belong to a provider.
-#[cfg(all(feature = "skills", any(feature = "anthropic", feature = "openai", feature = "gemini")))]
-pub(crate) async fn fetch(
-    reach: &Reach,
-    url: &str,
-    headers: &[(String, String)],
-    limit: usize,
-) -> Result<Vec<u8>, meerkat_skills::FetchError> {
-    use meerkat_providers::FetchError as HttpError;
-    use meerkat_skills::FetchError;
-    reach.fetch(url, headers, limit).await.map_err(|error| match error {
-        HttpError::Unreachable(reason) => FetchError::Unreachable(reason),
-        HttpError::Status(status) => FetchError::Status(status),
-        HttpError::TooLong => FetchError::TooLong(limit),
-    })
-}
-
-/// Sends a hook its input, and returns its output.
-#[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
-pub(crate) async fn deliver(
-    reach: &Reach,
-    target: (&str, &str),
-    headers: &[(String, String)],
-    body: &[u8],
-    limit: usize,
-) -> Result<Vec<u8>, meerkat_core::HookFailure> {
-    use meerkat_providers::FetchError;
-    reach.send(target, headers, body, limit).await.map_err(|error| {
-        meerkat_core::HookFailure::runtime_error(match error {
-            FetchError::Unreachable(reason) => format!("it cannot be reached: {reason}"),
-            FetchError::Status(status) => format!("it returned HTTP {status}"),
-            FetchError::TooLong => format!("its response is longer than {limit} bytes"),
-        })
-    })
-}
-
-/// Replacement for builds without providers: hooks cannot be reached.
-#[cfg(not(any(feature = "anthropic", feature = "openai", feature = "gemini")))]
-#[expect(clippy::unused_async, reason = "same signature as in builds with providers")]
-pub(crate) async fn deliver(
-    _: &Reach,
-    _: (&str, &str),
-    _: &[(String, String)],
-    _: &[u8],
-    _: usize,
-) -> Result<Vec<u8>, meerkat_core::HookFailure> {
-    Err(meerkat_core::HookFailure::runtime_error("this build has no HTTP client"))
-}
-
-/// Replacement for builds without providers: documents cannot be fetched.
-#[cfg(all(feature = "skills", not(any(feature = "anthropic", feature = "openai", feature = "gemini"))))]
-#[expect(clippy::unused_async, reason = "same signature as in builds with providers")]
-pub(crate) async fn fetch(
-    _: &Reach,
-    _: &str,
-    _: &[(String, String)],
-    _: usize,
-) -> Result<Vec<u8>, meerkat_skills::FetchError> {
-    Err(meerkat_skills::FetchError::Unreachable("this build has no HTTP client".to_owned()))
-}
-
 /// Returns warnings for the parts of an output schema that a provider does not support.
 #[cfg(any(feature = "anthropic", feature = "openai", feature = "gemini"))]
 pub(crate) use meerkat_providers::schema_warnings;
@@ -260,15 +191,15 @@ pub(crate) fn image_model(
     provider: Provider,
     id: &str,
     endpoint: Endpoint,
-    reach: &Reach,
+    http: &Http,
     version: Option<String>,
 ) -> Result<Arc<dyn ImageModel>, Error> {
     match provider {
         #[cfg(feature = "openai")]
-        Provider::OpenAi => Ok(meerkat_providers::openai_images(id.to_owned(), endpoint, reach.clone())),
+        Provider::OpenAi => Ok(meerkat_providers::openai_images(id.to_owned(), endpoint, http.clone())),
         #[cfg(feature = "gemini")]
         Provider::Gemini => {
-            Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, reach.clone(), version))
+            Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, http.clone(), version))
         }
         _ => Err(not_compiled(provider)),
     }
@@ -285,7 +216,7 @@ pub(crate) fn image_model(
 pub(crate) fn hosted_model(
     info: &ModelInfo,
     endpoint: &Endpoint,
-    reach: &Reach,
+    http: &Http,
     version: Option<&str>,
 ) -> Result<Arc<dyn Model>, Error> {
     match info.provider {
@@ -295,17 +226,16 @@ pub(crate) fn hosted_model(
             if let Some(version) = version {
                 version.clone_into(&mut options.version);
             }
-            let reach = reach.clone();
-            Ok(meerkat_providers::anthropic_with(info.clone(), endpoint.clone(), reach, options))
+            Ok(meerkat_providers::anthropic_with(info.clone(), endpoint.clone(), http.clone(), options))
         }
         #[cfg(feature = "openai")]
-        Provider::OpenAi => Ok(meerkat_providers::responses(info.clone(), endpoint.clone(), reach.clone())),
+        Provider::OpenAi => Ok(meerkat_providers::responses(info.clone(), endpoint.clone(), http.clone())),
         #[cfg(feature = "gemini")]
         Provider::Gemini => Ok(match version {
-            None => meerkat_providers::gemini(info.clone(), endpoint.clone(), reach.clone()),
+            None => meerkat_providers::gemini(info.clone(), endpoint.clone(), http.clone()),
             Some(version) => {
                 let options = meerkat_providers::GeminiOptions { version: version.to_owned() };
-                meerkat_providers::gemini_with(info.clone(), endpoint.clone(), reach.clone(), options)
+                meerkat_providers::gemini_with(info.clone(), endpoint.clone(), http.clone(), options)
             }
         }),
         _ => Err(not_compiled(info.provider)),
@@ -318,15 +248,15 @@ pub(crate) fn self_hosted_model(
     info: ModelInfo,
     name: &str,
     endpoint: Endpoint,
-    reach: &Reach,
+    http: &Http,
     style: ApiStyle,
 ) -> Result<Arc<dyn Model>, Error> {
     Ok(match style {
-        ApiStyle::ChatCompletions => meerkat_providers::chat(info, name.to_owned(), endpoint, reach.clone()),
+        ApiStyle::ChatCompletions => meerkat_providers::chat(info, name.to_owned(), endpoint, http.clone()),
         ApiStyle::Responses => {
             let alias = info.clone();
             let remote = ModelInfo { id: name.to_owned(), ..info };
-            meerkat_providers::aliased(alias, meerkat_providers::responses(remote, endpoint, reach.clone()))
+            meerkat_providers::aliased(alias, meerkat_providers::responses(remote, endpoint, http.clone()))
         }
     })
 }
@@ -338,7 +268,7 @@ pub(crate) fn self_hosted_model(
     info: ModelInfo,
     _: &str,
     _: Endpoint,
-    _: &Reach,
+    _: &Http,
     _: ApiStyle,
 ) -> Result<Arc<dyn Model>, Error> {
     Err(not_compiled(info.provider))

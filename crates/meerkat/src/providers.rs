@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor};
+use meerkat_fetch::Http;
 use meerkat_providers::{Catalog, Endpoint, Secret, image_models};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
-use crate::features::Reach;
 use crate::{Error, features};
 
 /// Function that looks up a secret by the name of its environment variable.
@@ -21,7 +21,7 @@ pub(crate) struct Providers {
     secrets: SecretSource,
     /// The redactor that masks the keys and tokens in use.
     redactor: Redactor,
-    reach: Reach,
+    http: Http,
 }
 
 /// A model, and a warning about how it was resolved, if any.
@@ -71,11 +71,11 @@ pub(crate) fn is_reserved_variable(name: &str) -> bool {
 
 impl Providers {
     pub(crate) fn new(secrets: SecretSource, redactor: Redactor) -> Self {
-        Self { secrets, redactor, reach: Reach::default() }
+        Self { secrets, redactor, http: Http::default() }
     }
 
-    pub(crate) fn reach(&self) -> &Reach {
-        &self.reach
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
     }
 
     /// Returns the default model of the first provider that has a key.
@@ -125,7 +125,7 @@ impl Providers {
             unusable(format!("no API key; set {variables}, or use the model `offline`"))
         })?;
         let version = provider_config(info.provider, config).api_version;
-        features::hosted_model(info, &endpoint, &self.reach, version.as_deref())
+        features::hosted_model(info, &endpoint, &self.http, version.as_deref())
     }
 
     /// Returns the first provider that supports image generation and has a key.
@@ -163,7 +163,7 @@ impl Providers {
             .endpoint(provider, &at, config)
             .map_err(|variables| unusable(id, format!("no API key; set {variables}")))?;
         let version = provider_config(provider, config).api_version;
-        features::image_model(provider, id, endpoint, &self.reach, version)
+        features::image_model(provider, id, endpoint, &self.http, version)
     }
 
     /// Returns a provider's endpoint, or the variables that may hold its key if the key is missing.
@@ -212,7 +212,7 @@ impl Providers {
             profile: ModelProfile::from(model),
             ..ModelInfo::new(id, Provider::SelfHosted)
         };
-        features::self_hosted_model(info, &model.remote_model, endpoint, &self.reach, server.api_style)
+        features::self_hosted_model(info, &model.remote_model, endpoint, &self.http, server.api_style)
     }
 
     fn key(&self, provider: Provider) -> Option<String> {

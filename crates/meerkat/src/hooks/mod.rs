@@ -30,7 +30,6 @@ pub use files::{HookFiles, HookFilesError, LoadedHooks};
 
 use crate::Error;
 use crate::config::HooksConfig;
-use crate::features;
 use crate::runtime::Shared;
 use crate::session::Emitter;
 
@@ -293,8 +292,9 @@ impl Shared {
                 let headers: Vec<_> =
                     headers.expose().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
                 let body = payload.0.clone()?;
-                let reach = self.models.providers().reach();
-                features::deliver(reach, (method, url), &headers, &body, limit).await?
+                let http = self.models.providers().http();
+                let response = http.send((method, url), &headers, &body, limit).await;
+                response.map_err(|error| HookFailure::runtime_error(error.to_string()))?
             }
         };
         parse_output(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())
