@@ -28,7 +28,7 @@ impl Http {
                 .tcp_nodelay(true)
                 .redirect(reqwest::redirect::Policy::none())
                 .build()
-                .map_err(|error| root_cause(&error))
+                .map_err(|error| error.to_string())
         };
         self.client.get_or_init(build).as_ref().map_err(Clone::clone)
     }

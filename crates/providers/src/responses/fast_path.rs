@@ -32,9 +32,7 @@ impl Piece<'_> {
     /// Parses the event and the part of its item that it extends; returns `None` for any other event.
     pub(super) fn read(data: &str) -> Option<(Place, Piece<'_>)> {
         let piece: Piece<'_> = fast_path::read(data)?;
-        if piece.delta.0.is_none() {
-            return None;
-        }
+        piece.delta.0.as_ref()?;
         let content = piece.content_index.unwrap_or_default();
         let place = match piece.kind {
             "response.output_text.delta" => Place::Text(Section::Output, content),
