@@ -15,7 +15,6 @@ mod error;
 mod events;
 mod help;
 mod hooks;
-mod http;
 mod json;
 mod models;
 pub mod operations;

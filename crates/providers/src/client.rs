@@ -1,10 +1,10 @@
 //! A model behind a wire format: builds a request, sends it, and decodes the response as it arrives.
 
 use meerkat_core::{BoxFuture, Delta, DeltaSink, Model, ModelError, ModelInfo, ModelRequest, ModelResponse};
+use meerkat_fetch::Http;
 
-pub(crate) use crate::endpoint::Endpoint;
-pub use crate::http::Http;
-use crate::http::{Post, chunk};
+use crate::endpoint::Endpoint;
+use crate::http::{Post, chunk, post};
 use crate::reader::Reader;
 use crate::wire::Wire;
 
@@ -37,7 +37,7 @@ impl<W: Wire> Model for WireModel<W> {
             }
             let mut headers = self.wire.headers(self.endpoint.key.expose());
             headers.extend(self.wire.headers_for(&body.json));
-            let post = Post {
+            let call = Post {
                 provider: self.wire.provider(),
                 endpoint: &self.endpoint,
                 path: self.wire.path(&self.info),
@@ -45,7 +45,7 @@ impl<W: Wire> Model for WireModel<W> {
                 body: &body.json,
             };
             let refusal = |status, body: &_| (self.wire.refusal(status, body), self.wire.retry_after(body));
-            let mut response = self.http.post(post, &refusal).await?;
+            let mut response = post(&self.http, call, &refusal).await?;
             let mut reader = Reader::new(self.wire.provider(), self.wire.decoder_for(request));
             while let Some(bytes) = chunk(self.wire.provider(), &mut response).await? {
                 reader.feed(bytes.as_ref(), deltas)?;

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -23,23 +23,12 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Option<Cow<'a, str>>);
 
-impl<'a> Text<'a> {
-    /// Returns the text if it is borrowed.
-    pub(crate) fn borrowed(&self) -> Option<&'a str> {
-        match self.0 {
-            Some(Cow::Borrowed(text)) => Some(text),
-            Some(Cow::Owned(_)) | None => None,
-        }
-    }
+/// The text; empty if there is none.
+impl Deref for Text<'_> {
+    type Target = str;
 
-    /// Returns the text; empty if there is none.
-    pub(crate) fn as_str(&self) -> &str {
+    fn deref(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
-    }
-
-    /// Returns `true` if there is no text at all, not even an empty one.
-    pub(crate) fn is_absent(&self) -> bool {
-        self.0.is_none()
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Nothing is retried or logged here, and the key is sent only in the provider's own header.
 
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use meerkat_core::{ModelError, ModelErrorKind, Provider};
+use meerkat_fetch::{Http, root_cause};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::Value;
 
@@ -13,18 +13,10 @@ use crate::endpoint::Endpoint;
 use crate::reader::{ReadRefusal, Refused, refusal};
 use crate::wire::error;
 
-/// Time limit for connecting.
-const CONNECT: Duration = Duration::from_secs(15);
 /// Maximum number of bytes read from an error body.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 /// Maximum number of characters of a redirect target in an error message.
 const MAX_REDIRECT_TARGET: usize = 200;
-
-/// An HTTP client that is created on first use and then shared.
-#[derive(Clone, Default)]
-pub struct Http {
-    client: Arc<OnceLock<Result<reqwest::Client, String>>>,
-}
 
 /// A request to send.
 pub(crate) struct Post<'a> {
@@ -36,62 +28,36 @@ pub(crate) struct Post<'a> {
     pub(crate) body: &'a Value,
 }
 
-impl Http {
-    /// Creates a client.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+/// Sends a request; returns a successful response whose body has not been read.
+pub(crate) async fn post(
+    http: &Http,
+    post: Post<'_>,
+    read: ReadRefusal<'_>,
+) -> Result<reqwest::Response, ModelError> {
+    let provider = post.provider;
+    if !is_below(&post.path) {
+        return Err(error(provider, ModelErrorKind::BadRequest, "the model name cannot be used in a URL"));
     }
-
-    /// Sends a request; returns a successful response whose body has not been read.
-    pub(crate) async fn post(
-        &self,
-        post: Post<'_>,
-        read: ReadRefusal<'_>,
-    ) -> Result<reqwest::Response, ModelError> {
-        let provider = post.provider;
-        if !is_below(&post.path) {
-            return Err(error(
-                provider,
-                ModelErrorKind::BadRequest,
-                "the model name cannot be used in a URL",
-            ));
-        }
-        let client = self.get().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
-        let url = format!("{}{}", post.endpoint.base_url, post.path);
-        let mut call = client.post(url).header("content-type", "application/json");
-        for (name, value) in post.headers {
-            call = call.header(name, value);
-        }
-        let body = serde_json::to_vec(post.body).unwrap_or_default();
-        let response = call.body(body).send().await;
-        let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
-        tracing::debug!(%provider, status = response.status().as_u16(), "a provider responded");
-        if response.status().is_redirection() {
-            return Err(redirected(provider, &response, post.endpoint));
-        }
-        if !response.status().is_success() {
-            return Err(read_error(provider, response, post.endpoint, read).await);
-        }
-        if is_page(response.headers()) {
-            return Err(html_page_error(provider, &response, post.endpoint));
-        }
-        Ok(response)
+    let client = http.client().map_err(|reason| error(provider, ModelErrorKind::Connection, reason))?;
+    let url = format!("{}{}", post.endpoint.base_url, post.path);
+    let mut call = client.post(url).header("content-type", "application/json");
+    for (name, value) in post.headers {
+        call = call.header(name, value);
     }
-
-    pub(crate) fn get(&self) -> Result<&reqwest::Client, String> {
-        let build = || {
-            // Another component may have installed a provider already; either is fine.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT)
-                .tcp_nodelay(true)
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|error| error.to_string())
-        };
-        self.client.get_or_init(build).as_ref().map_err(Clone::clone)
+    let body = serde_json::to_vec(post.body).unwrap_or_default();
+    let response = call.body(body).send().await;
+    let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
+    tracing::debug!(%provider, status = response.status().as_u16(), "a provider responded");
+    if response.status().is_redirection() {
+        return Err(redirected(provider, &response, post.endpoint));
     }
+    if !response.status().is_success() {
+        return Err(read_error(provider, response, post.endpoint, read).await);
+    }
+    if is_page(response.headers()) {
+        return Err(html_page_error(provider, &response, post.endpoint));
+    }
+    Ok(response)
 }
 
 /// Reads the next chunk of a body; a failure means that the response was cut off.
@@ -102,7 +68,7 @@ pub(crate) async fn chunk(
     response.chunk().await.map_err(|failure| {
         let timed_out = failure.is_timeout();
         let kind = if timed_out { ModelErrorKind::NetworkTimeout } else { ModelErrorKind::StreamCut };
-        error(provider, kind, format!("the response was cut off: {}", root(&failure)))
+        error(provider, kind, format!("the response was cut off: {}", root_cause(&failure)))
     })
 }
 
@@ -178,16 +144,7 @@ fn broken(provider: Provider, endpoint: &Endpoint, failure: &reqwest::Error) -> 
     } else {
         ModelErrorKind::Connection
     };
-    error(provider, kind, format!("cannot reach {}: {}", endpoint.redacted_base_url(), root(failure)))
-}
-
-/// Returns the innermost cause; the outer ones repeat the URL, which may contain secrets.
-pub(crate) fn root(failure: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = failure;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    error(provider, kind, format!("cannot reach {}: {}", endpoint.redacted_base_url(), root_cause(failure)))
 }
 
 /// Reads the delay that the provider requests, in any of the formats providers use.

@@ -15,8 +15,6 @@ mod client;
 mod endpoint;
 #[cfg(feature = "http")]
 mod fast_path;
-#[cfg(feature = "http")]
-mod fetch;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 #[cfg(feature = "gemini")]
@@ -52,11 +50,7 @@ pub use catalog::{
 };
 #[cfg(feature = "chat")]
 pub use chat::chat;
-#[cfg(feature = "http")]
-pub use client::Http;
 pub use endpoint::{Endpoint, Secret, base_url_error, redacted_url};
-#[cfg(feature = "http")]
-pub use fetch::FetchError;
 #[cfg(feature = "gemini")]
 pub use gemini::{GeminiOptions, gemini, gemini_with};
 #[cfg(feature = "gemini")]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_core::{Clock, Hook, Model, RealmId, Redactor, ToolSource};
+use meerkat_fetch::Http;
 use meerkat_store::Realm;
 use meerkat_tools::{Toolbox, ToolboxOptions};
 
@@ -67,11 +68,12 @@ impl Runtime {
         let redactor = options.redactor;
         let capabilities = capabilities::list();
         let config = ConfigService::new(Arc::clone(&store), redactor.clone());
-        let providers = Providers::new(Arc::clone(&secrets), redactor.clone());
+        let http = Http::default();
+        let providers = Providers::new(Arc::clone(&secrets), redactor.clone(), http.clone());
         let models = Arc::new(Models::new(options.models, providers));
         let images = Arc::new(Images { models: Arc::clone(&models), store: Arc::clone(&store) });
         let supervisor = options.tools.supervisor.clone();
-        let hooks = HookRunner::new(options.hooks, supervisor, Arc::clone(&secrets), redactor.clone());
+        let hooks = HookRunner::new(options.hooks, supervisor, Arc::clone(&secrets), redactor.clone(), http);
         #[cfg(feature = "mcp")]
         let hooks = hooks.with_files(options.hook_files);
         #[cfg(feature = "mcp")]

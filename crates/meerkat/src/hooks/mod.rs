@@ -19,6 +19,7 @@ use meerkat_core::{
     HookMode, HookOutput, HookPoints, HookReason, HookRuntime, HookSet, HookVerdict, Redactor, ToolCall,
     ToolFailure, ToolOutput, evaluate_hook,
 };
+use meerkat_fetch::Http;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +30,6 @@ pub use error::HooksError;
 
 use crate::config::{Config, ConfigAccess, HooksConfig};
 use crate::events::Emitter;
-use crate::http::{self, Reach};
 use crate::panics::contain;
 use crate::secrets::SecretSource;
 
@@ -42,7 +42,7 @@ pub(crate) struct HookRunner {
     supervisor: Option<PathBuf>,
     secrets: SecretSource,
     redactor: Redactor,
-    reach: Reach,
+    http: Http,
     background: TaskTracker,
     running: Arc<AtomicUsize>,
     closing: CancellationToken,
@@ -54,6 +54,7 @@ impl HookRunner {
         supervisor: Option<PathBuf>,
         secrets: SecretSource,
         redactor: Redactor,
+        http: Http,
     ) -> Self {
         Self {
             #[cfg(feature = "mcp")]
@@ -62,7 +63,7 @@ impl HookRunner {
             supervisor,
             secrets,
             redactor,
-            reach: Reach::default(),
+            http,
             background: TaskTracker::default(),
             running: Arc::default(),
             closing: CancellationToken::default(),
@@ -345,7 +346,8 @@ impl HookRunner {
                 let headers: Vec<_> =
                     headers.expose().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
                 let body = payload.0.clone()?;
-                http::deliver(&self.reach, (method, url), &headers, &body, limit).await?
+                let response = self.http.send((method, url), &headers, &body, limit).await;
+                response.map_err(|error| HookFailure::runtime_error(error.to_string()))?
             }
         };
         parse_output(self.redactor.redact(&String::from_utf8_lossy(&output)).as_bytes())

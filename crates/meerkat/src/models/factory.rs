@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use meerkat_core::{ImageModel, Model, ModelInfo, Provider};
+use meerkat_fetch::Http;
 use meerkat_providers::Endpoint;
 
 use super::error::ModelsError;
 use crate::config::ApiStyle;
-use crate::http::Reach;
 use crate::request_error::RequestError;
 
 /// Returns warnings for the parts of an output schema that a provider does not support.
@@ -38,15 +38,15 @@ pub(crate) fn image_model(
     provider: Provider,
     id: &str,
     endpoint: Endpoint,
-    reach: &Reach,
+    http: &Http,
     version: Option<String>,
 ) -> Result<Arc<dyn ImageModel>, ModelsError> {
     match provider {
         #[cfg(feature = "openai")]
-        Provider::OpenAi => Ok(meerkat_providers::openai_images(id.to_owned(), endpoint, reach.clone())),
+        Provider::OpenAi => Ok(meerkat_providers::openai_images(id.to_owned(), endpoint, http.clone())),
         #[cfg(feature = "gemini")]
         Provider::Gemini => {
-            Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, reach.clone(), version))
+            Ok(meerkat_providers::gemini_images(id.to_owned(), endpoint, http.clone(), version))
         }
         _ => Err(not_compiled(provider)),
     }
@@ -63,7 +63,7 @@ pub(crate) fn image_model(
 pub(crate) fn hosted_model(
     info: &ModelInfo,
     endpoint: &Endpoint,
-    reach: &Reach,
+    http: &Http,
     version: Option<&str>,
 ) -> Result<Arc<dyn Model>, ModelsError> {
     match info.provider {
@@ -73,17 +73,16 @@ pub(crate) fn hosted_model(
             if let Some(version) = version {
                 version.clone_into(&mut options.version);
             }
-            let reach = reach.clone();
-            Ok(meerkat_providers::anthropic_with(info.clone(), endpoint.clone(), reach, options))
+            Ok(meerkat_providers::anthropic_with(info.clone(), endpoint.clone(), http.clone(), options))
         }
         #[cfg(feature = "openai")]
-        Provider::OpenAi => Ok(meerkat_providers::responses(info.clone(), endpoint.clone(), reach.clone())),
+        Provider::OpenAi => Ok(meerkat_providers::responses(info.clone(), endpoint.clone(), http.clone())),
         #[cfg(feature = "gemini")]
         Provider::Gemini => Ok(match version {
-            None => meerkat_providers::gemini(info.clone(), endpoint.clone(), reach.clone()),
+            None => meerkat_providers::gemini(info.clone(), endpoint.clone(), http.clone()),
             Some(version) => {
                 let options = meerkat_providers::GeminiOptions { version: version.to_owned() };
-                meerkat_providers::gemini_with(info.clone(), endpoint.clone(), reach.clone(), options)
+                meerkat_providers::gemini_with(info.clone(), endpoint.clone(), http.clone(), options)
             }
         }),
         _ => Err(not_compiled(info.provider)),
@@ -96,15 +95,15 @@ pub(crate) fn self_hosted_model(
     info: ModelInfo,
     name: &str,
     endpoint: Endpoint,
-    reach: &Reach,
+    http: &Http,
     style: ApiStyle,
 ) -> Result<Arc<dyn Model>, ModelsError> {
     Ok(match style {
-        ApiStyle::ChatCompletions => meerkat_providers::chat(info, name.to_owned(), endpoint, reach.clone()),
+        ApiStyle::ChatCompletions => meerkat_providers::chat(info, name.to_owned(), endpoint, http.clone()),
         ApiStyle::Responses => {
             let alias = info.clone();
             let remote = ModelInfo { id: name.to_owned(), ..info };
-            meerkat_providers::aliased(alias, meerkat_providers::responses(remote, endpoint, reach.clone()))
+            meerkat_providers::aliased(alias, meerkat_providers::responses(remote, endpoint, http.clone()))
         }
     })
 }
@@ -116,7 +115,7 @@ pub(crate) fn self_hosted_model(
     info: ModelInfo,
     _: &str,
     _: Endpoint,
-    _: &Reach,
+    _: &Http,
     _: ApiStyle,
 ) -> Result<Arc<dyn Model>, ModelsError> {
     Err(not_compiled(info.provider))

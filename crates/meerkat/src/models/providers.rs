@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor};
+use meerkat_fetch::Http;
 use meerkat_providers::{Catalog, Endpoint, Secret, image_models};
 
 use crate::config::{Config, ProviderConfig, SelfHostedModel};
@@ -14,14 +15,13 @@ use crate::secrets::{SecretSource, is_reserved_variable, key_variables};
 
 use super::error::ModelsError;
 use super::factory;
-use crate::http::Reach;
 
 /// Access to the providers.
 pub(crate) struct Providers {
     secrets: SecretSource,
     /// The redactor that masks the keys and tokens in use.
     redactor: Redactor,
-    reach: Reach,
+    http: Http,
 }
 
 /// A model, and a warning about how it was resolved, if any.
@@ -41,8 +41,8 @@ const fn base_url(provider: Provider) -> Option<&'static str> {
 }
 
 impl Providers {
-    pub(crate) fn new(secrets: SecretSource, redactor: Redactor) -> Self {
-        Self { secrets, redactor, reach: Reach::default() }
+    pub(crate) fn new(secrets: SecretSource, redactor: Redactor, http: Http) -> Self {
+        Self { secrets, redactor, http }
     }
 
     /// Returns the default model of the first provider that has a key.
@@ -93,7 +93,7 @@ impl Providers {
             unusable(format!("no API key; set {variables}, or use the model `offline`"))
         })?;
         let version = provider_config(info.provider, config).api_version;
-        factory::hosted_model(info, &endpoint, &self.reach, version.as_deref())
+        factory::hosted_model(info, &endpoint, &self.http, version.as_deref())
     }
 
     /// Returns the first provider that supports image generation and has a key.
@@ -133,7 +133,7 @@ impl Providers {
             .endpoint(provider, base, config)
             .map_err(|variables| unusable(id, format!("no API key; set {variables}")))?;
         let version = provider_config(provider, config).api_version;
-        factory::image_model(provider, id, endpoint, &self.reach, version)
+        factory::image_model(provider, id, endpoint, &self.http, version)
     }
 
     /// Returns a provider's endpoint, or the variables that may hold its key if the key is missing.
@@ -182,7 +182,7 @@ impl Providers {
             profile: ModelProfile::from(model),
             ..ModelInfo::new(id, Provider::SelfHosted)
         };
-        factory::self_hosted_model(info, &model.remote_model, endpoint, &self.reach, server.api_style)
+        factory::self_hosted_model(info, &model.remote_model, endpoint, &self.http, server.api_style)
     }
 
     fn key(&self, provider: Provider) -> Option<String> {

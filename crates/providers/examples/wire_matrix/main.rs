@@ -14,7 +14,7 @@ mod words;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use meerkat_providers::Http;
+use meerkat_fetch::Http;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -41,7 +41,7 @@ async fn main() -> ExitCode {
 
 /// Sends everything; returns `CASE: reason` for each response that could not be decoded.
 async fn run(base_url: &str) -> Vec<String> {
-    let http = Http::new();
+    let http = Http::default();
     let mut failures = Vec::new();
     for case in single::cases() {
         let model = case.wire.model(&format!("{base_url}/{}", case.name), &http);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_core::{Message, ModelRequest, ModelResponse};
-use meerkat_providers::Http;
+use meerkat_fetch::Http;
 use serde_json::Value;
 
 use crate::wires::Wire;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelProfile, Provider};
+use meerkat_fetch::Http;
 use meerkat_providers::{
-    AnthropicOptions, Catalog, Endpoint, GeminiOptions, Http, Secret, anthropic_with, chat, gemini_with,
-    responses,
+    AnthropicOptions, Catalog, Endpoint, GeminiOptions, Secret, anthropic_with, chat, gemini_with, responses,
 };
 use serde_json::{Value, json};
 

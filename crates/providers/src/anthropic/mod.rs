@@ -15,9 +15,11 @@ mod tests;
 use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use meerkat_fetch::Http;
 use serde_json::Value;
 
-use crate::client::{Endpoint, Http, WireModel};
+use crate::client::WireModel;
+use crate::endpoint::Endpoint;
 use crate::wire::{Body, Decode, Refusal, Wire};
 
 /// API version in which more features are enabled by name and sampling parameters are accepted.

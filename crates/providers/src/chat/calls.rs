@@ -69,7 +69,7 @@ impl Calls {
     pub(super) fn grow(&mut self, call: &fast_path::Call<'_>) -> Result<(), String> {
         let Object(function) = &call.function;
         let args = function.arguments.0.as_deref().map(RawArgs::Text);
-        let (id, name) = (call.id.as_str(), function.name.as_str());
+        let (id, name) = (&*call.id, &*function.name);
         self.add(&Piece { index: Some(call.index), id, name, args })
     }
 

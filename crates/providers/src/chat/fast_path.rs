@@ -1,5 +1,7 @@
 //! Fast path for chunks that extend the text, reasoning, or arguments of a call: nearly all of a stream.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -40,10 +42,12 @@ pub(super) struct Delta<'a> {
 impl<'a> Delta<'a> {
     /// Returns the text if nothing else is added and it is written without escapes.
     pub(super) fn only_text(&self) -> Option<&'a str> {
-        let is_alone = self.reasoning_content.as_str().is_empty()
-            && self.reasoning.as_str().is_empty()
-            && self.tool_calls.is_none();
-        self.content.borrowed().filter(|_| is_alone)
+        let is_alone =
+            self.reasoning_content.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_none();
+        match self.content.0 {
+            Some(Cow::Borrowed(text)) if is_alone => Some(text),
+            _ => None,
+        }
     }
 }
 
@@ -87,7 +91,7 @@ mod tests {
     #[test]
     fn fast_path_reads_only_common_chunks() {
         let chunk = r#"{"id":"c","object":"chat.completion.chunk","created":1,"choices":[{"index":0,"delta":{"content":"a","refusal":null},"logprobs":null,"finish_reason":null}]}"#;
-        assert_eq!(read(chunk).unwrap().content.as_str(), "a");
+        assert_eq!(read(chunk).unwrap().content[..], *"a");
         let chunk = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]},"finish_reason":null}]}"#;
         assert!(read(chunk).unwrap().tool_calls.is_some());
         for chunk in [

@@ -17,9 +17,11 @@ mod think;
 use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use meerkat_fetch::Http;
 use serde_json::Value;
 
-use crate::client::{Endpoint, Http, WireModel};
+use crate::client::WireModel;
+use crate::endpoint::Endpoint;
 use crate::wire::{Body, Decode, Refusal, Wire};
 
 const PATH: &str = "/chat/completions";

@@ -130,8 +130,8 @@ impl Decoder {
 
     /// Handles a chunk that only extends the response.
     fn extend(&mut self, delta: &fast_path::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        self.reason(delta.reasoning_content.as_str(), delta.reasoning.as_str(), deltas);
-        self.say(delta.content.as_str(), deltas);
+        self.reason(&delta.reasoning_content, &delta.reasoning, deltas);
+        self.say(&delta.content, deltas);
         match &delta.tool_calls {
             None => Ok(()),
             Some((Object(call),)) => self.calls.grow(call).map_err(|what| self.malformed(&what)),
@@ -260,7 +260,7 @@ impl Decode for Decoder {
             }
             if let Some(delta) = fast_path::read(data) {
                 if let Some(text) = delta.only_text() {
-                    self.shape.learn(data, text, &["created"]);
+                    self.shape.learn(data, text, &["created"], |_| true);
                 }
                 return self.extend(&delta, deltas);
             }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use meerkat_core::{
     Content, Delta, Message, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, Provider, Timestamp,
 };
+use meerkat_fetch::Http;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{Endpoint, Http};
-use crate::endpoint::Secret;
+use crate::endpoint::{Endpoint, Secret};
 
 fn request() -> ModelRequest {
     let content = Content::text("hi");
@@ -46,7 +46,7 @@ async fn ask_for(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}", listener.local_addr().unwrap());
     let endpoint = Endpoint { base_url: base_url.clone(), key: Secret::new("k") };
-    let model = make(ModelInfo::new("m", provider), endpoint, Http::new());
+    let model = make(ModelInfo::new("m", provider), endpoint, Http::default());
     let serve = async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut received = vec![0; 64 * 1024];

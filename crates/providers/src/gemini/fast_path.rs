@@ -63,7 +63,7 @@ pub(super) fn read(data: &str) -> Option<Piece<'_>> {
         && candidate.finish_reason.is_none()
         && candidate.grounding_metadata.is_none();
     let Object(Content { parts: (Object(part),) }) = candidate.content;
-    (is_plain && !part.text.is_absent()).then_some(Piece {
+    (is_plain && part.text.0.is_some()).then_some(Piece {
         text: part.text,
         signature: part.thought_signature,
         is_thought: part.thought.unwrap_or(false),
@@ -80,7 +80,7 @@ mod tests {
     fn fast_path_reads_only_common_chunks() {
         let chunk = r#"{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":3},"responseId":"r"}"#;
         let piece = read(chunk).unwrap();
-        assert_eq!((piece.text.as_str(), piece.response_id.as_str(), piece.is_thought), ("a", "r", false));
+        assert_eq!((&*piece.text, &*piece.response_id, piece.is_thought), ("a", "r", false));
         for chunk in [
             r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#,
             r#"{"candidates":[{"content":{"parts":[{"text":"a","inlineData":{}}]}}]}"#,

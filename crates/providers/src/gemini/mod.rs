@@ -17,9 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use meerkat_fetch::Http;
 use serde_json::Value;
 
-use crate::client::{Endpoint, Http, WireModel};
+use crate::client::WireModel;
+use crate::endpoint::Endpoint;
 use crate::wire::{Body, Decode, Refusal, Wire};
 
 pub(crate) use errors::{refusal, retry_after};

@@ -1,5 +1,6 @@
 //! Decoder for a response: a sequence of response objects, ending with one that has a finish reason.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
@@ -98,21 +99,19 @@ impl Decode for Decoder {
 impl Decoder {
     /// Handles a chunk that only extends the response.
     fn extend(&mut self, data: &str, piece: &fast_path::Piece<'_>, deltas: DeltaSink<'_>) {
-        let id = piece.response_id.as_str();
+        let id = &*piece.response_id;
         if self.response_id.is_none() && !id.is_empty() {
             self.response_id = Some(id.to_owned());
         }
         if let Some(usage) = piece.usage {
             self.usage.update(usage);
         }
-        let signature = Some(piece.signature.as_str()).filter(|signature| !signature.is_empty());
+        let signature = Some(&*piece.signature).filter(|signature| !signature.is_empty());
         let voice = if piece.is_thought { TextKind::Reasoning } else { TextKind::Text };
-        self.say(piece.text.as_str(), signature, voice, deltas);
-        if let Some(text) = piece.text.borrowed().filter(|_| signature.is_none()) {
-            let counts = self.shape.learn(data, text, &COUNTS);
-            if !piece.usage.unwrap_or_default().is_all_of(&counts) {
-                self.shape.forget();
-            }
+        self.say(&piece.text, signature, voice, deltas);
+        if let (Some(Cow::Borrowed(text)), None) = (&piece.text.0, signature) {
+            let usage = piece.usage.unwrap_or_default();
+            self.shape.learn(data, text, &COUNTS, |counts| usage.is_all_of(counts));
             self.voice = voice;
         }
     }

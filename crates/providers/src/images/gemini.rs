@@ -9,12 +9,12 @@ use meerkat_core::{
     Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
     Provider,
 };
+use meerkat_fetch::Http;
 use serde_json::{Map, Value, json};
 
 use super::{Format, HttpImageModel, ImagePayload, RequestBody, without};
 use crate::endpoint::Endpoint;
 use crate::gemini::{is_filtered, refusal, retry_after, split_version};
-use crate::http::Http;
 use crate::wire::{Refusal, error};
 
 /// Supported aspect ratios, widest first.

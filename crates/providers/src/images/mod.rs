@@ -19,10 +19,11 @@ use base64::engine::general_purpose::STANDARD;
 use meerkat_core::{
     BoxFuture, Image, ImageModel, ImageRequest, ImageResponse, ModelError, ModelErrorKind, Provider,
 };
+use meerkat_fetch::Http;
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::http::{Http, Post, chunk};
+use crate::http::{Post, chunk, post};
 use crate::wire::{Refusal, error};
 
 #[cfg(feature = "gemini")]
@@ -96,8 +97,8 @@ impl<F: Format> HttpImageModel<F> {
         let key = self.endpoint.key.expose();
         let headers = if key.is_empty() { Vec::new() } else { vec![self.format.key_header(key)] };
         let path = self.format.path(&self.model);
-        let post = Post { provider, endpoint: &self.endpoint, path, headers, body };
-        let mut response = self.http.post(post, &|status, body| self.format.refusal(status, body)).await?;
+        let call = Post { provider, endpoint: &self.endpoint, path, headers, body };
+        let mut response = post(&self.http, call, &|status, body| self.format.refusal(status, body)).await?;
         let mut text = Vec::new();
         while let Some(bytes) = chunk(provider, &mut response).await? {
             if text.len() + bytes.as_ref().len() > MAX_ANSWER {

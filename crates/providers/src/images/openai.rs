@@ -8,11 +8,11 @@ use meerkat_core::{
     Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
     Provider,
 };
+use meerkat_fetch::Http;
 use serde_json::{Map, Value, json};
 
 use super::{Format, HttpImageModel, ImagePayload, RequestBody, data_url, without};
 use crate::endpoint::Endpoint;
-use crate::http::Http;
 use crate::responses::{refusal, refused_in_answer, without_version};
 use crate::wire::{Refusal, error};
 

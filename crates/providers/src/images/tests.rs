@@ -8,13 +8,13 @@ use meerkat_core::{
     Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageResponse, ImageSize, ModelError,
     ModelErrorKind,
 };
+use meerkat_fetch::Http;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{gemini_images, openai_images};
 use crate::endpoint::{Endpoint, Secret};
-use crate::http::Http;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x03\0\0\0\x02\x08\x06";
 
@@ -28,12 +28,12 @@ fn image() -> Image {
 
 fn openai(model: &str) -> impl Fn(Endpoint) -> Arc<dyn ImageModel> {
     let model = model.to_owned();
-    move |endpoint| openai_images(model.clone(), endpoint, Http::new())
+    move |endpoint| openai_images(model.clone(), endpoint, Http::default())
 }
 
 fn gemini(model: &str) -> impl Fn(Endpoint) -> Arc<dyn ImageModel> {
     let model = model.to_owned();
-    move |endpoint| gemini_images(model.clone(), endpoint, Http::new(), None)
+    move |endpoint| gemini_images(model.clone(), endpoint, Http::default(), None)
 }
 
 /// A received request: the request line, the header with the key, the body.

@@ -32,9 +32,7 @@ impl Piece<'_> {
     /// Parses the event and the part of its item that it extends; returns `None` for any other event.
     pub(super) fn read(data: &str) -> Option<(Place, Piece<'_>)> {
         let piece: Piece<'_> = fast_path::read(data)?;
-        if piece.delta.is_absent() {
-            return None;
-        }
+        piece.delta.0.as_ref()?;
         let content = piece.content_index.unwrap_or_default();
         let place = match piece.kind {
             "response.output_text.delta" => Place::Text(Section::Output, content),
@@ -57,7 +55,7 @@ mod tests {
     fn fast_path_reads_only_common_events() {
         let event = r#"{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a","logprobs":[]}"#;
         let (_, piece) = Piece::read(event).unwrap();
-        assert_eq!((piece.output_index, piece.item_id.as_str(), piece.delta.as_str()), (Some(0), "m", "a"));
+        assert_eq!((piece.output_index, &*piece.item_id, &*piece.delta), (Some(0), "m", "a"));
         for event in [
             r#"{"type":"response.output_text.delta","delta":null}"#,
             r#"{"type":"response.output_text.done","delta":"a"}"#,

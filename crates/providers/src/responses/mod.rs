@@ -15,9 +15,11 @@ mod tests;
 use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelRequest, Provider};
+use meerkat_fetch::Http;
 use serde_json::Value;
 
-use crate::client::{Endpoint, Http, WireModel};
+use crate::client::WireModel;
+use crate::endpoint::Endpoint;
 use crate::wire::{Body, Decode, Refusal, Wire};
 
 pub(crate) use errors::{in_stream as refused_in_answer, refusal};

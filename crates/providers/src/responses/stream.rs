@@ -205,8 +205,8 @@ impl Decoder {
         let (place, piece) = Piece::read(data)?;
         let item = self.item(piece.output_index, piece.item_id.0.as_deref())?;
         match place {
-            Place::Text(section, index) => item.append((section, index), piece.delta.as_str(), deltas).ok(),
-            Place::Arguments => item.append_arguments(piece.delta.as_str()).ok(),
+            Place::Text(section, index) => item.append((section, index), &piece.delta, deltas).ok(),
+            Place::Arguments => item.append_arguments(&piece.delta).ok(),
         }
     }
 

@@ -15,7 +15,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::files::ProblemSource;
 use crate::config::{GitRefType, SkillRepository, SkillsConfig};
-use crate::http::{self, Reach};
 use crate::secrets::SecretSource;
 
 /// The configured repositories; dropping them stops their updates.
@@ -216,7 +215,7 @@ impl SourceBuilder<'_> {
                     cache: self.cache.to_owned(),
                 };
                 let provenance = provenance(repository);
-                let fetch = Arc::new(Fetcher(Reach::default()));
+                let fetch = Arc::new(Fetcher(meerkat_fetch::Http::default()));
                 let interval = Some(Duration::from_secs((*refresh_seconds).max(1)));
                 BuiltSource::Http(Arc::new(Http::new(provenance, Scope::User, options, fetch)), interval)
             }
@@ -290,7 +289,7 @@ fn provenance(repository: &SkillRepository) -> Provenance {
 }
 
 /// Fetches over the HTTP client used for providers.
-struct Fetcher(Reach);
+struct Fetcher(meerkat_fetch::Http);
 
 impl Fetch for Fetcher {
     fn get<'a>(
@@ -299,7 +298,15 @@ impl Fetch for Fetcher {
         headers: &'a [(String, String)],
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
-        Box::pin(http::fetch(&self.0, url, headers, limit))
+        Box::pin(async move {
+            use meerkat_fetch::FetchError as HttpError;
+            self.0.fetch(url, headers, limit).await.map_err(|error| match error {
+                HttpError::Unreachable(reason) => FetchError::Unreachable(reason),
+                HttpError::Status(status) => FetchError::Status(status),
+                HttpError::TooLong(limit) => FetchError::TooLong(limit),
+                HttpError::NotCompiled => FetchError::Unreachable(error.to_string()),
+            })
+        })
     }
 }
 

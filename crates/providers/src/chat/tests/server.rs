@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 
 use meerkat_core::{Delta, ModelErrorKind, Provider};
+use meerkat_fetch::Http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::super::chat;
 use super::{complete_stream, delta, info, request, text, user};
-use crate::client::{Endpoint, Http};
-use crate::endpoint::Secret;
+use crate::endpoint::{Endpoint, Secret};
 
 /// Responds to one request; returns its head and its body.
 async fn serve(listener: &TcpListener, reply: String) -> (String, Value) {
@@ -35,7 +35,7 @@ async fn request_uses_the_servers_model_name() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1/", listener.local_addr().unwrap());
     let endpoint = Endpoint { base_url, key: Secret::new("k") };
-    let model = chat(info(), "qwen3:8b".to_owned(), endpoint, Http::new());
+    let model = chat(info(), "qwen3:8b".to_owned(), endpoint, Http::default());
     assert_eq!(model.info(), &info());
     let stream = complete_stream(&[delta(json!({ "content": "hello" }))], "stop");
     let reply =
