@@ -1,5 +1,6 @@
 //! Capabilities of a build, and whether a config and a realm make them available.
 
+#[cfg(feature = "skills")]
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ impl Capabilities {
     }
 
     /// Returns the ids of capabilities that are compiled in and enabled.
+    #[cfg(feature = "skills")]
     pub(crate) fn available(&self, config: &Config, backend: Backend) -> BTreeSet<String> {
         let entries = self.report(config, backend).capabilities.into_iter();
         let available = entries.filter(|entry| entry.status == CapabilityStatus::Available);
@@ -46,6 +48,7 @@ impl Capabilities {
     }
 
     /// Returns instructions for enabling each capability, in case it is unavailable.
+    #[cfg(feature = "skills")]
     pub(crate) fn enable_hints(&self) -> BTreeMap<String, String> {
         let gate = |declaration: &Declaration| match declaration.presence {
             Presence::Gated(key) => format!("set `{key}` to `true` in the config"),

@@ -120,6 +120,27 @@ impl From<meerkat_store::Error> for Error {
     }
 }
 
+#[cfg(feature = "mcp")]
+impl From<crate::tools::ServerFilesError> for Error {
+    fn from(error: crate::tools::ServerFilesError) -> Self {
+        Self::Tools(error.into())
+    }
+}
+
+#[cfg(feature = "mcp")]
+impl From<crate::hooks::HookFilesError> for Error {
+    fn from(error: crate::hooks::HookFilesError) -> Self {
+        Self::Hooks(error.into())
+    }
+}
+
+#[cfg(feature = "registry")]
+impl From<meerkat_registry::Error> for Error {
+    fn from(error: meerkat_registry::Error) -> Self {
+        Self::Tools(error.into())
+    }
+}
+
 /// Returns the kind of a failed run.
 const fn failure_kind(failure: &Failure) -> ErrorKind {
     match failure.cause {
@@ -185,6 +206,12 @@ impl Error {
     #[must_use]
     pub fn data(&self) -> Option<Value> {
         Coded::data(self)
+    }
+
+    /// Returns a hint about what to do next, if there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Coded::hint(self)
     }
 
     /// Returns the error as every surface shows it.

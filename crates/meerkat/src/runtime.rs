@@ -68,7 +68,7 @@ impl Runtime {
     }
 
     #[cfg(all(test, feature = "skills"))]
-    pub(crate) fn skills_extension(&self) -> &crate::tools::SkillsExtension {
+    pub(crate) fn skills_extension(&self) -> &dyn crate::tools::RunExtension {
         &self.parts.skills
     }
 
@@ -205,10 +205,11 @@ impl Runtime {
     ///
     /// # Errors
     /// Returns an error if the config cannot be read.
-    #[cfg(feature = "skills")]
     pub async fn refresh_skills(&self) -> Result<(), Error> {
         let current = self.parts.config.get().await?;
-        self.parts.skills.refresh(&current).await;
+        for extension in &self.planner().extensions {
+            extension.refresh(&current).await;
+        }
         Ok(())
     }
 

@@ -53,8 +53,12 @@ impl RealmService {
         let reporter = (operation.impact == Impact::RunsAgent)
             .then(|| RunReporter::new(operation, &arguments, &request, &self.log));
         let events = reporter.as_ref().and_then(RunReporter::sink);
-        let control =
-            RunControl { cancel: request.cancelled().clone(), events, run_id: None, trace: request.trace() };
+        let control = RunControl {
+            cancel: request.cancelled().clone(),
+            events,
+            trace: request.trace(),
+            ..RunControl::default()
+        };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let outcome = operation.call(call, arguments.clone()).await;
         let can_ask = can_ask(&runtime, &request.client());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use meerkat::registry::{INDEX, Kind, StoredPrompt};
 use meerkat::skills::Snapshot;
-use meerkat::{Error, RealmRegistry, RegistryContents, Runtime};
+use meerkat::{Error, RealmRegistry, RegistryContents, Runtime, ToolsError};
 use rmcp::ErrorData;
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
@@ -241,7 +241,7 @@ impl RealmService {
         // The registry is requested again because the config may have changed.
         let registry = match views.runtime.registry().await {
             Ok(registry) => registry,
-            Err(Error::Disabled { .. }) => return Err(super::resources::not_found(&uri)),
+            Err(Error::Tools(ToolsError::Request(_))) => return Err(super::resources::not_found(&uri)),
             Err(error) => return Err(super::resources::failed(&error)),
         };
         let (mime_type, text) = match registry.registry().read(&uri).await {

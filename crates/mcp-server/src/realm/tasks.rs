@@ -75,6 +75,7 @@ impl RealmService {
             events: Some(sink),
             run_id: Some(run_id),
             trace: request.trace(),
+            ..RunControl::default()
         };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let mut run = tokio::spawn(operation.call(call, arguments.clone()));

@@ -22,7 +22,7 @@ use crate::models::{Models, Providers};
 use crate::runtime::{Runtime, RuntimeParts};
 use crate::secrets::SecretSource;
 use crate::sessions::{ActiveRuns, Planner, SessionService};
-use crate::tools::{Builtins, Extensions, Images, RealmToolStorage};
+use crate::tools::{Builtins, Extensions, Images, RealmToolStorage, RunExtension};
 
 pub use capabilities::capabilities;
 
@@ -94,15 +94,17 @@ impl Runtime {
         let skills = Arc::new(skills);
         let storage = Arc::new(RealmToolStorage { store: Arc::clone(&store), redactor: redactor.clone() });
         let toolbox = Toolbox::new(&options.tools, storage, Arc::clone(&clock), redactor.clone());
-        let mut extensions: Extensions = vec![Arc::new(Builtins { toolbox, images: Arc::clone(&images) })];
-        #[cfg(feature = "mcp")]
-        extensions.push(Arc::new(Arc::clone(&servers)));
-        #[cfg(feature = "skills")]
-        extensions.push(Arc::clone(&skills) as _);
-        #[cfg(feature = "registry")]
-        extensions.push(Arc::new(Arc::clone(&registry)));
-        #[cfg(feature = "memory-store-session")]
-        extensions.push(Arc::new(crate::tools::MemoryExtension { store: Arc::clone(&store) }));
+        let extensions: Extensions = Vec::from([
+            Arc::new(Builtins { toolbox, images: Arc::clone(&images) }) as Arc<dyn RunExtension>,
+            #[cfg(feature = "mcp")]
+            Arc::new(Arc::clone(&servers)),
+            #[cfg(feature = "skills")]
+            Arc::new(Arc::clone(&skills)),
+            #[cfg(feature = "registry")]
+            Arc::new(Arc::clone(&registry)),
+            #[cfg(feature = "memory-store-session")]
+            Arc::new(crate::tools::MemoryExtension { store: Arc::clone(&store) }),
+        ]);
         let planner = Planner {
             active: ActiveRuns::new(Arc::clone(&store), Arc::clone(&clock)),
             events: EventBus::new(Arc::clone(&clock)),

@@ -55,7 +55,7 @@ fn envelope(runtime: &Runtime, current: &CurrentConfig) -> Result<ConfigEnvelope
         }
     });
     Ok(ConfigEnvelope {
-        config: serde_json::to_value(&current.config).map_err(RecordError::Encode)?,
+        config: serde_json::to_value(&*current.config).map_err(RecordError::Encode)?,
         generation: current.generation,
         realm_id: realm.id().to_string(),
         instance_id: runtime.instance().map(str::to_owned),

@@ -137,7 +137,7 @@ impl SessionService {
             let turn = TurnOptions { input: RunInput::default(), ..loaded.turn.clone() };
             let run = Run { service: self.clone(), turn, control: control.clone() };
             let handle =
-                RunHandle { session_id, run_id, task: tokio::spawn(Box::pin(run.to_end(driver, segment))) };
+                RunHandle { session_id, run_id, task: tokio::spawn(Box::pin(run.follow(driver, segment))) };
             if admitted.await.is_ok() {
                 return Ok(handle);
             }

@@ -83,7 +83,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Drives a run to its end, asking the approver about calls that need approval.
-    pub(super) async fn to_end(self, driver: Driver, segment: Segment) -> Result<RunResult, Error> {
+    pub(super) async fn follow(self, driver: Driver, segment: Segment) -> Result<RunResult, Error> {
         let mut done = self.finish(driver, segment).await;
         while let (Ok(result), Some(approver)) = (&done, &self.control.approver) {
             let Outcome::Pending(Pending { calls, approvals }) = &result.report.outcome else { break };

@@ -29,9 +29,7 @@ use crate::models::{Models, ResolvedModel, params, schema_warnings};
 use crate::records::{self, RecordError, SessionSettings, encode};
 use crate::request_error::RequestError;
 use crate::schema::{InvalidSchema, OutputValidator};
-use crate::tools::{
-    CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView, SkillRequest, ToolOverlay,
-};
+use crate::tools::{CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView, ToolOverlay};
 
 /// Plans runs.
 pub(crate) struct Planner {
@@ -158,16 +156,15 @@ impl Planner {
         current: &CurrentConfig,
     ) -> Result<Vec<AgentEvent>, Error> {
         let preload = turn.preload_skills.as_deref().unwrap_or_default();
-        let request = SkillRequest { preload, refs: &turn.skills };
         let is_empty = turn.input.prompt.is_blank() && turn.input.results.is_empty();
         let mut events = Vec::new();
         for extension in &self.extensions {
-            let Some(injected) = extension.inject(&request, current).await? else { continue };
+            let injected = extension.inject((preload, &turn.skills), current).await?;
+            let Some((blocks, event)) = injected else { continue };
             if !is_empty {
                 let prompt = turn.input.prompt.blocks().iter().cloned();
-                turn.input.prompt =
-                    Content::from(injected.blocks.into_iter().chain(prompt).collect::<Vec<_>>());
-                events.push(injected.event);
+                turn.input.prompt = Content::from(blocks.into_iter().chain(prompt).collect::<Vec<_>>());
+                events.push(event);
             }
         }
         Ok(events)
@@ -335,7 +332,6 @@ impl Planner {
             overlay: &turn.overlay,
             config,
             model: session.served.model.info(),
-            progress: &session.progress,
         };
         let mut added = Contribution::default();
         for extension in &self.extensions {
@@ -360,6 +356,9 @@ impl Planner {
             let (runner, emitter) = (Arc::clone(&self.hooks), Arc::clone(&emitter));
             Arc::new(RunHooks { runner, set, config: Arc::clone(config), emitter })
         });
+        if let Some(index) = added.index.as_ref().filter(|_| session.progress.compaction.is_some()) {
+            index.enable();
+        }
         let model = Arc::clone(&session.served.model);
         let used = session.progress.usage;
         let own = if turn.overlay.allows_none() { &[][..] } else { &added.sources };

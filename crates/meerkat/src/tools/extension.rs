@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_contracts::SkillKey;
-use meerkat_core::run::{CompactedMessages, Progress};
+use meerkat_core::run::CompactedMessages;
 use meerkat_core::{AgentEvent, BoxFuture, ContentBlock, ModelInfo, SessionId, Timestamp, ToolSource};
 use meerkat_store::Change;
 
@@ -19,10 +19,15 @@ pub(crate) trait RunExtension: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Applies the config.
+    fn refresh<'a>(&'a self, _: &'a CurrentConfig) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
     /// Applies the config, and returns the skills that a request inserts before its prompt.
     fn inject<'a>(
         &'a self,
-        _: &'a SkillRequest<'a>,
+        _: SkillRequest<'a>,
         _: &'a CurrentConfig,
     ) -> BoxFuture<'a, Result<Option<InjectedSkills>, ToolsError>> {
         Box::pin(async { Ok(None) })
@@ -46,19 +51,11 @@ pub(crate) trait RunExtension: Send + Sync {
 /// The extensions of a runtime, in the order of precedence of their tools.
 pub(crate) type Extensions = Vec<Arc<dyn RunExtension>>;
 
-/// Skills that a request names.
-pub(crate) struct SkillRequest<'a> {
-    /// Skills for the system prompt.
-    pub(crate) preload: &'a [SkillKey],
-    /// Skills for the prompt.
-    pub(crate) refs: &'a [SkillKey],
-}
+/// Skills that a request names: those for the system prompt, and those for the prompt.
+pub(crate) type SkillRequest<'a> = (&'a [SkillKey], &'a [SkillKey]);
 
-/// Skills that a request inserts before its prompt.
-pub(crate) struct InjectedSkills {
-    pub(crate) blocks: Vec<ContentBlock>,
-    pub(crate) event: AgentEvent,
-}
+/// Skills that a request inserts before its prompt, and the event about them.
+pub(crate) type InjectedSkills = (Vec<ContentBlock>, AgentEvent);
 
 /// The parts of a run that extensions depend on.
 pub(crate) struct RunView<'a> {
@@ -67,7 +64,6 @@ pub(crate) struct RunView<'a> {
     pub(crate) overlay: &'a ToolOverlay,
     pub(crate) config: &'a Arc<Config>,
     pub(crate) model: &'a ModelInfo,
-    pub(crate) progress: &'a Progress,
 }
 
 /// What an extension adds to a run.
@@ -95,6 +91,9 @@ impl Contribution {
 
 /// Makes compacted messages searchable.
 pub(crate) trait CompactionIndex: Send + Sync {
+    /// Enables the search in the messages that earlier runs compacted.
+    fn enable(&self);
+
     /// Returns the change that stores compacted messages, if there is anything to store.
     fn changes(&self, session: SessionId, compacted: &CompactedMessages, at: Timestamp) -> Option<Change>;
 }

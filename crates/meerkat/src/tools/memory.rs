@@ -25,9 +25,6 @@ impl RunExtension for MemoryExtension {
                 MemoryScope::Realm => Scope::Realm,
             };
             let memory = Arc::new(Memory::new(Arc::clone(&self.store), scope));
-            if run.progress.compaction.is_some() {
-                memory.enable();
-            }
             contribution.sources.push(Arc::clone(&memory) as _);
             contribution.index = Some(Arc::new(RunMemory(memory)));
         }
@@ -39,6 +36,10 @@ impl RunExtension for MemoryExtension {
 struct RunMemory(Arc<Memory>);
 
 impl CompactionIndex for RunMemory {
+    fn enable(&self) {
+        self.0.enable();
+    }
+
     fn changes(&self, session: SessionId, compacted: &CompactedMessages, at: Timestamp) -> Option<Change> {
         let memories = memories(compacted.first, &compacted.messages);
         if memories.is_empty() {

@@ -16,9 +16,7 @@ mod servers;
 mod skills;
 
 pub(crate) use builtins::{Builtins, RealmToolStorage};
-pub(crate) use extension::{
-    CompactionIndex, Contribution, Extensions, InjectedSkills, RunExtension, RunView, SkillRequest,
-};
+pub(crate) use extension::{CompactionIndex, Contribution, Extensions, RunExtension, RunView};
 pub(crate) use images::Images;
 #[cfg(feature = "memory-store-session")]
 pub(crate) use memory::MemoryExtension;

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::RuntimeOptions;
 use meerkat::hub::Access;
 use meerkat::token::FILE_NAME;
+use meerkat::{RuntimeOptions, ToolsError};
 use meerkat_mcp_server::http::{ClientToken, Listen, TokenOptions};
 use meerkat_mcp_server::{LazyRuntime, Server};
 use tokio::net::TcpListener;
@@ -99,7 +99,7 @@ async fn hub(
     };
     let Some(listener) = bind_optional(address, &access)? else { return Ok(None) };
     let hosted = match RealmHub::new(runtime, &listener, &access).await {
-        Err(CliError::Meerkat(meerkat::Error::HubRunning { url, pid })) => {
+        Err(CliError::Meerkat(meerkat::Error::Tools(ToolsError::HubRunning { url, pid }))) => {
             let instead = "workers connect there";
             out::stderr_line(&format!(
                 "warning: hub not started: the realm already has one at {url} (pid {pid}); {instead}"

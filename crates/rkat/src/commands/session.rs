@@ -71,7 +71,7 @@ async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
     if json {
         let mut session = call(&runtime, "meerkat_read", json!({ "session_id": id })).await?;
         let messages = runtime.sessions().history(id, 0, None).await?.messages;
-        session["messages"] = serde_json::to_value(messages).map_err(meerkat::Error::Encode)?;
+        session["messages"] = serde_json::to_value(messages).map_err(meerkat::RecordError::Encode)?;
         print_json(&session);
         return Ok(());
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::{BundledSkills, Config, RealmManifest, SecretSource, ServerFiles, Skills, SkillsOptions};
+use meerkat::{BundledSkills, RealmManifest, SecretSource, ServerFiles, Skills, SkillsOptions};
 use meerkat_mcp_server::{Stdio, serve_skills};
 use meerkat_skills::view::inspect;
 use meerkat_skills::{
@@ -118,7 +118,7 @@ async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
     let options = realm.options(unnamed, &env::system_dirs(), "rkat")?;
     let config = match RealmManifest::read(&options.state_root, &options.realm) {
         Ok(_) => super::open(scope)?.config().get().await?.config,
-        Err(_) => Config::default(),
+        Err(_) => Arc::default(),
     };
     let secrets: SecretSource = Arc::new(env::secret);
     skills.refresh_with(&config, &secrets).await;

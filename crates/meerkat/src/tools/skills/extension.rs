@@ -13,7 +13,8 @@ use serde_json::json;
 
 #[cfg(feature = "registry")]
 use super::super::RuntimeRegistry;
-use super::super::{Contribution, InjectedSkills, RunExtension, RunView, SkillRequest, ToolsError};
+use super::super::extension::{InjectedSkills, SkillRequest};
+use super::super::{Contribution, RunExtension, RunView, ToolsError};
 use super::{Injected, Skills};
 use crate::capabilities::Capabilities;
 use crate::coded::Coded as _;
@@ -65,7 +66,7 @@ impl SkillsExtension {
     }
 
     /// Refreshes the skills from the config, or from a newer one that another caller has already applied.
-    pub(crate) async fn refresh(&self, current: &CurrentConfig) {
+    async fn apply(&self, current: &CurrentConfig) {
         let (realm, backend) = self.realm.clone();
         let available = self.capabilities.available(&current.config, backend);
         let version = (realm, current.generation);
@@ -122,21 +123,25 @@ impl SkillsExtension {
     }
 }
 
-impl RunExtension for SkillsExtension {
+impl RunExtension for Arc<SkillsExtension> {
+    fn refresh<'a>(&'a self, current: &'a CurrentConfig) -> BoxFuture<'a, ()> {
+        Box::pin(self.apply(current))
+    }
+
     /// Returns the requested skills, and checks that the skills to preload can be loaded.
     fn inject<'a>(
         &'a self,
-        request: &'a SkillRequest<'a>,
+        (preload, refs): SkillRequest<'a>,
         current: &'a CurrentConfig,
     ) -> BoxFuture<'a, Result<Option<InjectedSkills>, ToolsError>> {
         Box::pin(async move {
-            self.refresh(current).await;
-            self.skills.inject(request.preload).await?;
-            let skills = self.skills.inject(request.refs).await?;
+            self.apply(current).await;
+            self.skills.inject(preload).await?;
+            let skills = self.skills.inject(refs).await?;
             let event = resolved(&skills);
             let blocks: Vec<_> =
                 skills.into_iter().map(|skill| ContentBlock::Text { text: skill.text }).collect();
-            Ok((!blocks.is_empty()).then_some(InjectedSkills { blocks, event }))
+            Ok((!blocks.is_empty()).then_some((blocks, event)))
         })
     }
 
