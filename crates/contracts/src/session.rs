@@ -318,6 +318,26 @@ impl PendingReply {
     pub const APPROVAL_SENTENCE: &'static str = "Agent is waiting for the user's approval";
 }
 
+impl RunReply {
+    /// Returns the session.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        match self {
+            Self::Completed(reply) => reply.session_id,
+            Self::Pending(reply) => reply.session_id,
+        }
+    }
+
+    /// Returns the calls that await approval, if the run waits for nothing else.
+    #[must_use]
+    pub fn awaiting(&self) -> &[PendingApproval] {
+        match self {
+            Self::Pending(reply) if reply.pending_tool_calls.is_empty() => &reply.pending_approvals,
+            _ => &[],
+        }
+    }
+}
+
 impl JsonSchema for RunReply {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "RunReply".into()

@@ -1,13 +1,15 @@
 //! `meerkat_archive`.
 
 use meerkat_contracts::{ArchiveReply, SessionRequest};
+use meerkat_core::SessionId;
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct Archive;
+/// `meerkat_archive`.
+pub struct Archive;
 
-impl OperationHandler for Archive {
+impl Operation for Archive {
     const NAME: &'static str = "meerkat_archive";
     const TITLE: &'static str = "Archive a session";
     const DOC: &'static str = "Archive a session: it is hidden from lists and can no longer be resumed. Its history \
@@ -16,9 +18,13 @@ impl OperationHandler for Archive {
     type Input = SessionRequest;
     type Output = ArchiveReply;
 
-    async fn handle(call: Call, input: SessionRequest) -> Result<ArchiveReply, Error> {
+    async fn call(call: Call, input: SessionRequest) -> Result<ArchiveReply, Error> {
         let session_id = input.session_id.parse()?;
         call.runtime.sessions().archive(session_id).await?;
         Ok(ArchiveReply { session_id, archived: true })
+    }
+
+    fn session(reply: &ArchiveReply) -> Option<SessionId> {
+        Some(reply.session_id)
     }
 }

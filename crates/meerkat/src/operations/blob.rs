@@ -4,12 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_contracts::{BlobReply, BlobRequest};
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct BlobGet;
+/// `meerkat_blob_get`.
+pub struct BlobGet;
 
-impl OperationHandler for BlobGet {
+impl Operation for BlobGet {
     const NAME: &'static str = "meerkat_blob_get";
     const TITLE: &'static str = "Fetch a blob";
     const DOC: &'static str = "Fetch a blob by id, base64-encoded: an image, or the full text of a truncated answer or \
@@ -18,7 +19,7 @@ impl OperationHandler for BlobGet {
     type Input = BlobRequest;
     type Output = BlobReply;
 
-    async fn handle(call: Call, input: BlobRequest) -> Result<BlobReply, Error> {
+    async fn call(call: Call, input: BlobRequest) -> Result<BlobReply, Error> {
         let blob = call.runtime.blob(&input.blob_id.parse()?).await?;
         Ok(BlobReply { blob_id: blob.id, media_type: blob.media_type, data: STANDARD.encode(&blob.data) })
     }

@@ -4,16 +4,17 @@ use meerkat_contracts::CapabilityReport;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct Capabilities;
+/// `meerkat_capabilities`.
+pub struct Capabilities;
 
 /// Empty input.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct NoInput {}
+pub struct NoInput {}
 
-impl OperationHandler for Capabilities {
+impl Operation for Capabilities {
     const NAME: &'static str = "meerkat_capabilities";
     const TITLE: &'static str = "List capabilities";
     const DOC: &'static str = "List this build's capabilities and whether each is available, disabled by config, or \
@@ -22,7 +23,7 @@ impl OperationHandler for Capabilities {
     type Input = NoInput;
     type Output = CapabilityReport;
 
-    async fn handle(call: Call, _: NoInput) -> Result<CapabilityReport, Error> {
+    async fn call(call: Call, _: NoInput) -> Result<CapabilityReport, Error> {
         call.runtime.capabilities().await
     }
 }

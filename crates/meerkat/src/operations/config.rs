@@ -2,14 +2,15 @@
 
 use meerkat_contracts::{ConfigAction, ConfigEnvelope, ConfigRequest, ResolvedPaths};
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::config::{ConfigChange, CurrentConfig};
 use crate::records::RecordError;
 use crate::{Error, Runtime};
 
-pub(super) struct Configure;
+/// `meerkat_config`.
+pub struct Configure;
 
-impl OperationHandler for Configure {
+impl Operation for Configure {
     const NAME: &'static str = "meerkat_config";
     const TITLE: &'static str = "Read or change the config";
     const DOC: &'static str = "Read the realm's config (action get), replace it (set with config), or change parts of \
@@ -20,7 +21,7 @@ impl OperationHandler for Configure {
     type Input = ConfigRequest;
     type Output = ConfigEnvelope;
 
-    async fn handle(call: Call, input: ConfigRequest) -> Result<ConfigEnvelope, Error> {
+    async fn call(call: Call, input: ConfigRequest) -> Result<ConfigEnvelope, Error> {
         let service = call.runtime.config();
         let access = call.runtime.config_access();
         let missing = |what: &str| Error::arguments(format!("`{what}` is missing"));

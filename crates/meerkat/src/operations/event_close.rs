@@ -3,12 +3,13 @@
 use meerkat_contracts::{StreamCloseReply, StreamCloseRequest};
 
 use super::event_read::stream_id;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct EventClose;
+/// `meerkat_event_stream_close`.
+pub struct EventClose;
 
-impl OperationHandler for EventClose {
+impl Operation for EventClose {
     const NAME: &'static str = "meerkat_event_stream_close";
     const TITLE: &'static str = "Close an event stream";
     const DOC: &'static str = "Close an event stream you no longer read. closed is false if it was not open.";
@@ -16,7 +17,7 @@ impl OperationHandler for EventClose {
     type Input = StreamCloseRequest;
     type Output = StreamCloseReply;
 
-    async fn handle(call: Call, input: StreamCloseRequest) -> Result<StreamCloseReply, Error> {
+    async fn call(call: Call, input: StreamCloseRequest) -> Result<StreamCloseReply, Error> {
         let session_id = call.runtime.sessions().close_stream(stream_id(&input.stream_id)?);
         Ok(StreamCloseReply { stream_id: input.stream_id, closed: session_id.is_some(), session_id })
     }

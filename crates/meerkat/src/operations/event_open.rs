@@ -2,12 +2,13 @@
 
 use meerkat_contracts::{StreamOpenReply, StreamOpenRequest};
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct EventOpen;
+/// `meerkat_event_stream_open`.
+pub struct EventOpen;
 
-impl OperationHandler for EventOpen {
+impl Operation for EventOpen {
     const NAME: &'static str = "meerkat_event_stream_open";
     const TITLE: &'static str = "Open an event stream";
     const DOC: &'static str = "Open a stream of a session's events: steps, text as it is generated, and tool calls. \
@@ -17,7 +18,7 @@ impl OperationHandler for EventOpen {
     type Input = StreamOpenRequest;
     type Output = StreamOpenReply;
 
-    async fn handle(call: Call, input: StreamOpenRequest) -> Result<StreamOpenReply, Error> {
+    async fn call(call: Call, input: StreamOpenRequest) -> Result<StreamOpenReply, Error> {
         let session_id = input.session_id.parse()?;
         let stream_id = call.runtime.sessions().open_stream(session_id, input.after).await?;
         Ok(StreamOpenReply { stream_id: stream_id.to_string(), session_id })

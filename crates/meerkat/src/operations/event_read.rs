@@ -5,18 +5,19 @@ use std::time::Duration;
 use meerkat_contracts::{StreamReadReply, StreamReadRequest, StreamStatus};
 
 use super::reply_limit::ReplyLimit;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 use crate::events::{ReadLimit, ReadOutcome, StreamId};
 use crate::records::RecordError;
 
-pub(super) struct EventRead;
+/// `meerkat_event_stream_read`.
+pub struct EventRead;
 
 const DEFAULT_MS: u64 = 5_000;
 const MAX_MS: u64 = 600_000;
 const MAX_EVENTS: u32 = 1_000;
 
-impl OperationHandler for EventRead {
+impl Operation for EventRead {
     const NAME: &'static str = "meerkat_event_stream_read";
     const TITLE: &'static str = "Read an event stream";
     const DOC: &'static str = "Read the next event of an open stream, or up to limit events at once; waits up to \
@@ -26,7 +27,7 @@ impl OperationHandler for EventRead {
     type Input = StreamReadRequest;
     type Output = StreamReadReply;
 
-    async fn handle(call: Call, input: StreamReadRequest) -> Result<StreamReadReply, Error> {
+    async fn call(call: Call, input: StreamReadRequest) -> Result<StreamReadReply, Error> {
         let id = stream_id(&input.stream_id)?;
         let timeout = timeout(&input)?;
         let limit = limit(input.limit)?;

@@ -2,12 +2,13 @@
 
 use meerkat_contracts::{ImageInput, ImageReply};
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct GenerateImage;
+/// `meerkat_generate_image`.
+pub struct GenerateImage;
 
-impl OperationHandler for GenerateImage {
+impl Operation for GenerateImage {
     const NAME: &'static str = "meerkat_generate_image";
     const TITLE: &'static str = "Generate an image";
     const DOC: &'static str = "Generate or edit an image with OpenAI or Gemini. Returns a blob id; the bytes stay in \
@@ -16,7 +17,7 @@ impl OperationHandler for GenerateImage {
     type Input = ImageInput;
     type Output = ImageReply;
 
-    async fn handle(call: Call, input: ImageInput) -> Result<ImageReply, Error> {
+    async fn call(call: Call, input: ImageInput) -> Result<ImageReply, Error> {
         tokio::select! {
             reply = call.runtime.generate_image(input) => reply,
             () = call.control.cancel.cancelled() => Err(Error::RequestCancelled),

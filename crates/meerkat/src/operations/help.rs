@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
-use meerkat_contracts::{HelpMode, HelpRequest, RunReply};
-use meerkat_core::{Content, Provider, Timestamp};
+use meerkat_contracts::{HelpMode, HelpRequest, PendingApproval, RunReply};
+use meerkat_core::{Content, Provider, SessionId, Timestamp};
 
 use super::turn::reply;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::sessions::{NewSessionOptions, TurnOptions};
 use crate::tools::ToolOverlay;
 use crate::{Error, RunInput, help};
 
-pub(super) struct Help;
+/// `meerkat_help`.
+pub struct Help;
 
-impl OperationHandler for Help {
+impl Operation for Help {
     const NAME: &'static str = "meerkat_help";
     const TITLE: &'static str = "Ask about Meerkat";
     const DOC: &'static str = "Ask how to use Meerkat: its tools, sessions, config, and command line. An agent with \
@@ -24,7 +25,7 @@ impl OperationHandler for Help {
     type Input = HelpRequest;
     type Output = RunReply;
 
-    async fn handle(call: Call, input: HelpRequest) -> Result<RunReply, Error> {
+    async fn call(call: Call, input: HelpRequest) -> Result<RunReply, Error> {
         if input.question.trim().is_empty() {
             return Err(Error::arguments("`question` is empty".to_owned()));
         }
@@ -48,6 +49,14 @@ impl OperationHandler for Help {
         };
         let result = runtime.sessions().create(NewSessionOptions::default(), turn, call.control).await?;
         Ok(reply(&runtime, result).await)
+    }
+
+    fn session(reply: &RunReply) -> Option<SessionId> {
+        Some(reply.session_id())
+    }
+
+    fn awaiting(reply: &RunReply) -> &[PendingApproval] {
+        reply.awaiting()
     }
 }
 

@@ -5,13 +5,14 @@ use meerkat_core::SessionId;
 use serde_json::Value;
 
 use super::reply_limit::ReplyLimit;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::records::RecordError;
 use crate::{Error, Runtime};
 
-pub(super) struct History;
+/// `meerkat_history`.
+pub struct History;
 
-impl OperationHandler for History {
+impl Operation for History {
     const NAME: &'static str = "meerkat_history";
     const TITLE: &'static str = "Read a session's history";
     const DOC: &'static str = "Read a session's committed messages, oldest first. Use offset and limit to page through \
@@ -21,7 +22,7 @@ impl OperationHandler for History {
     type Input = HistoryRequest;
     type Output = HistoryReply;
 
-    async fn handle(call: Call, input: HistoryRequest) -> Result<HistoryReply, Error> {
+    async fn call(call: Call, input: HistoryRequest) -> Result<HistoryReply, Error> {
         let id = input.session_id.parse()?;
         let page = page(&call.runtime, id, input.offset.unwrap_or(0), input.limit).await?;
         let end = page.offset + page.messages.len() as u64;

@@ -2,12 +2,13 @@
 
 use meerkat_contracts::{InterruptReply, SessionRequest};
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct Interrupt;
+/// `meerkat_interrupt`.
+pub struct Interrupt;
 
-impl OperationHandler for Interrupt {
+impl Operation for Interrupt {
     const NAME: &'static str = "meerkat_interrupt";
     const TITLE: &'static str = "Interrupt a run";
     const DOC: &'static str = "Interrupt a session's active run, in any process. Completed steps are kept and the \
@@ -16,7 +17,7 @@ impl OperationHandler for Interrupt {
     type Input = SessionRequest;
     type Output = InterruptReply;
 
-    async fn handle(call: Call, input: SessionRequest) -> Result<InterruptReply, Error> {
+    async fn call(call: Call, input: SessionRequest) -> Result<InterruptReply, Error> {
         let session_id = input.session_id.parse()?;
         call.runtime.sessions().interrupt(session_id).await?;
         Ok(InterruptReply { session_id, interrupted: true })

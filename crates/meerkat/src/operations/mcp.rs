@@ -6,16 +6,19 @@ use meerkat_contracts::{
 use meerkat_core::SessionId;
 use meerkat_mcp::config::ServerConfig;
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 use crate::records::RecordError;
 use crate::tools::{Persistence, SessionServerChange};
 
-pub(super) struct McpAdd;
-pub(super) struct McpRemove;
-pub(super) struct McpReload;
+/// `meerkat_mcp_add`.
+pub struct McpAdd;
+/// `meerkat_mcp_remove`.
+pub struct McpRemove;
+/// `meerkat_mcp_reload`.
+pub struct McpReload;
 
-impl OperationHandler for McpAdd {
+impl Operation for McpAdd {
     const NAME: &'static str = "meerkat_mcp_add";
     const TITLE: &'static str = "Add an MCP server";
     const DOC: &'static str = "Add an MCP server to a session: a command (command, args, env) or a URL (url, headers). \
@@ -25,7 +28,7 @@ impl OperationHandler for McpAdd {
     type Input = McpAddRequest;
     type Output = McpReply;
 
-    async fn handle(call: Call, input: McpAddRequest) -> Result<McpReply, Error> {
+    async fn call(call: Call, input: McpAddRequest) -> Result<McpReply, Error> {
         let entry = serde_json::to_value(&input.server_config).map_err(RecordError::Encode)?;
         let server = ServerConfig::from_json(&entry)
             .map_err(|error| Error::arguments(format!("server_config.{error}")))?;
@@ -36,7 +39,7 @@ impl OperationHandler for McpAdd {
     }
 }
 
-impl OperationHandler for McpRemove {
+impl Operation for McpRemove {
     const NAME: &'static str = "meerkat_mcp_remove";
     const TITLE: &'static str = "Remove an MCP server";
     const DOC: &'static str = "Remove an MCP server from a session before its next step; calls in progress may finish. \
@@ -46,7 +49,7 @@ impl OperationHandler for McpRemove {
     type Input = McpRemoveRequest;
     type Output = McpReply;
 
-    async fn handle(call: Call, input: McpRemoveRequest) -> Result<McpReply, Error> {
+    async fn call(call: Call, input: McpRemoveRequest) -> Result<McpReply, Error> {
         let name = non_blank_name(input.server_name)?;
         let persistence = persistence(input.persisted);
         let change = SessionServerChange::Remove { name: name.clone(), persistence };
@@ -55,7 +58,7 @@ impl OperationHandler for McpRemove {
     }
 }
 
-impl OperationHandler for McpReload {
+impl Operation for McpReload {
     const NAME: &'static str = "meerkat_mcp_reload";
     const TITLE: &'static str = "Reconnect MCP servers";
     const DOC: &'static str = "Reconnect one of a session's MCP servers, or all of them, before its next step: after a \
@@ -64,7 +67,7 @@ impl OperationHandler for McpReload {
     type Input = McpReloadRequest;
     type Output = McpReply;
 
-    async fn handle(call: Call, input: McpReloadRequest) -> Result<McpReply, Error> {
+    async fn call(call: Call, input: McpReloadRequest) -> Result<McpReply, Error> {
         let name = input.server_name.map(non_blank_name).transpose()?;
         let change = SessionServerChange::Reload { name: name.clone() };
         let session = stage(&call, &input.session_id, change).await?;

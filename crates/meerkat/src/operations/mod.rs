@@ -27,12 +27,33 @@ use std::future::Future;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
+use meerkat_contracts::PendingApproval;
 use meerkat_core::{BoxFuture, SessionId, input_schema, output_schema};
 use schemars::JsonSchema;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub use archive::Archive;
+pub use blob::BlobGet;
+pub use capabilities::{Capabilities, NoInput};
+pub use config::Configure;
+pub use event_close::EventClose;
+pub use event_open::EventOpen;
+pub use event_read::EventRead;
+pub use generate_image::GenerateImage;
+pub use help::Help;
+pub use history::History;
+pub use interrupt::Interrupt;
+#[cfg(feature = "mcp")]
+pub use mcp::{McpAdd, McpReload, McpRemove};
+pub use models::{Models, ModelsReply};
+pub use read::Read;
+pub use resume::Resume;
+pub use run::Run;
+pub use sessions::Sessions;
+pub use skills::{Skills, SkillsReply};
 
 use crate::json::{at_path, decode};
 use crate::records::RecordError;
@@ -42,34 +63,63 @@ use crate::{Error, RunControl, Runtime};
 const COUNT: usize = 17 + if cfg!(feature = "mcp") { 3 } else { 0 };
 
 /// All operations, in the order of the reference page.
-pub static TABLE: [Operation; COUNT] = [
-    Operation::new::<run::Run>(),
-    Operation::new::<resume::Resume>(),
-    Operation::new::<help::Help>(),
-    Operation::new::<read::Read>(),
-    Operation::new::<history::History>(),
-    Operation::new::<sessions::Sessions>(),
-    Operation::new::<blob::BlobGet>(),
-    Operation::new::<interrupt::Interrupt>(),
-    Operation::new::<archive::Archive>(),
-    Operation::new::<config::Configure>(),
-    Operation::new::<capabilities::Capabilities>(),
-    Operation::new::<models::Models>(),
-    Operation::new::<skills::Skills>(),
+pub static TABLE: [AnyOperation; COUNT] = [
+    AnyOperation::new::<Run>(),
+    AnyOperation::new::<Resume>(),
+    AnyOperation::new::<Help>(),
+    AnyOperation::new::<Read>(),
+    AnyOperation::new::<History>(),
+    AnyOperation::new::<Sessions>(),
+    AnyOperation::new::<BlobGet>(),
+    AnyOperation::new::<Interrupt>(),
+    AnyOperation::new::<Archive>(),
+    AnyOperation::new::<Configure>(),
+    AnyOperation::new::<Capabilities>(),
+    AnyOperation::new::<Models>(),
+    AnyOperation::new::<Skills>(),
     #[cfg(feature = "mcp")]
-    Operation::new::<mcp::McpAdd>(),
+    AnyOperation::new::<McpAdd>(),
     #[cfg(feature = "mcp")]
-    Operation::new::<mcp::McpRemove>(),
+    AnyOperation::new::<McpRemove>(),
     #[cfg(feature = "mcp")]
-    Operation::new::<mcp::McpReload>(),
-    Operation::new::<event_open::EventOpen>(),
-    Operation::new::<event_read::EventRead>(),
-    Operation::new::<event_close::EventClose>(),
-    Operation::new::<generate_image::GenerateImage>(),
+    AnyOperation::new::<McpReload>(),
+    AnyOperation::new::<EventOpen>(),
+    AnyOperation::new::<EventRead>(),
+    AnyOperation::new::<EventClose>(),
+    AnyOperation::new::<GenerateImage>(),
 ];
 
-/// An operation that can be called by name.
-pub struct Operation {
+/// Declaration and implementation of an operation.
+pub trait Operation {
+    /// Name of the operation.
+    const NAME: &'static str;
+    /// Human-readable title.
+    const TITLE: &'static str;
+    /// Description for models: the effect and when to use it.
+    const DOC: &'static str;
+    /// Side effects of the operation.
+    const IMPACT: Impact;
+    /// Its arguments.
+    type Input: DeserializeOwned + JsonSchema + Send;
+    /// Its reply.
+    type Output: Serialize + JsonSchema;
+
+    /// Calls the operation.
+    fn call(call: Call, input: Self::Input) -> impl Future<Output = Result<Self::Output, Error>> + Send;
+
+    /// Returns the session that a reply is about, if a run or the operation changed it.
+    fn session(_: &Self::Output) -> Option<SessionId> {
+        None
+    }
+
+    /// Returns the calls that await approval, if the run waits for nothing else.
+    fn awaiting(_: &Self::Output) -> &[PendingApproval] {
+        &[]
+    }
+}
+
+/// An operation that is called by name, with JSON.
+pub struct AnyOperation {
     /// Name of the operation.
     pub name: &'static str,
     /// Human-readable title.
@@ -85,7 +135,18 @@ pub struct Operation {
 }
 
 /// Decodes arguments, returns the schema violation if there is one, and runs the operation.
-type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<Value, Error>>;
+type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<JsonReply, Error>>;
+
+/// Reply of an operation as JSON, with what surfaces need to know about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonReply {
+    /// The reply.
+    pub json: Value,
+    /// The session that the reply is about, if a run or the operation changed it.
+    pub session: Option<SessionId>,
+    /// The calls that await approval, if the run waits for nothing else.
+    pub awaiting: Vec<PendingApproval>,
+}
 
 /// Side effects of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,40 +172,32 @@ pub struct Call {
     pub control: RunControl,
 }
 
-/// Declaration and implementation of an operation.
-pub(crate) trait OperationHandler {
-    const NAME: &'static str;
-    const TITLE: &'static str;
-    const DOC: &'static str;
-    const IMPACT: Impact;
-    type Input: DeserializeOwned + JsonSchema + Send;
-    type Output: Serialize + JsonSchema;
-
-    fn handle(call: Call, input: Self::Input) -> impl Future<Output = Result<Self::Output, Error>> + Send;
-}
-
 /// Finds an operation by name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Operation> {
+pub fn find(name: &str) -> Option<&'static AnyOperation> {
     TABLE.iter().find(|operation| operation.name == name)
 }
 
-impl Operation {
-    const fn new<H: OperationHandler>() -> Self {
+impl AnyOperation {
+    const fn new<O: Operation>() -> Self {
         Self {
-            name: H::NAME,
-            title: H::TITLE,
-            doc: H::DOC,
-            impact: H::IMPACT,
-            input_schema: input_schema::<H::Input>,
-            output_schema: output_schema::<H::Output>,
+            name: O::NAME,
+            title: O::TITLE,
+            doc: O::DOC,
+            impact: O::IMPACT,
+            input_schema: input_schema::<O::Input>,
+            output_schema: output_schema::<O::Output>,
             validator: OnceLock::new(),
             call: |call, arguments, misfit| {
                 Box::pin(async move {
-                    let input = decode::<H::Input>(arguments).map_err(Error::arguments)?;
+                    let input = decode::<O::Input>(arguments).map_err(Error::arguments)?;
                     misfit.map_or(Ok(()), Err)?;
-                    let output = H::handle(call, input).await?;
-                    Ok(serde_json::to_value(output).map_err(RecordError::Encode)?)
+                    let output = O::call(call, input).await?;
+                    Ok(JsonReply {
+                        session: O::session(&output),
+                        awaiting: O::awaiting(&output).to_vec(),
+                        json: serde_json::to_value(output).map_err(RecordError::Encode)?,
+                    })
                 })
             },
         }
@@ -166,7 +219,7 @@ impl Operation {
     ///
     /// # Errors
     /// Returns `INVALID_PARAMS` if the arguments do not match the schema, or the operation's error.
-    pub async fn call(&self, call: Call, arguments: Value) -> Result<Value, Error> {
+    pub async fn call(&self, call: Call, arguments: Value) -> Result<JsonReply, Error> {
         let misfit = self.schema_violation(&arguments);
         let session = named_session(&call.runtime, &arguments);
         let runtime = call.runtime.clone();
@@ -176,9 +229,12 @@ impl Operation {
         })
     }
 
-    /// Returns the first schema violation in the arguments. Decoding finds most of them with better messages, but
+    /// Returns the first schema violation in the arguments. Decoding finds all but one kind with better messages: it
     /// accepts a list in place of an object if the list matches the object's fields.
     fn schema_violation(&self, arguments: &Value) -> Option<Error> {
+        if !has_list(arguments) {
+            return None;
+        }
         let validator =
             self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
         let error = validator.as_ref()?.validate(arguments).err()?;
@@ -192,6 +248,14 @@ fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
     let text = |key: &str| arguments.get(key).and_then(Value::as_str);
     let stream_session = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
     text("session_id").and_then(|id| id.parse().ok()).or_else(stream_session)
+}
+
+fn has_list(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Object(object) => object.values().any(has_list),
+        _ => false,
+    }
 }
 
 /// Converts a JSON pointer to the path format of decoding errors.

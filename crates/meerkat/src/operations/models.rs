@@ -6,22 +6,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::capabilities::NoInput;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 use crate::config::{SelfHostedConfig, SelfHostedModel};
 
-pub(super) struct Models;
+/// `meerkat_models_catalog`.
+pub struct Models;
 
 /// Available models by provider.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(super) struct ModelsReply {
+pub struct ModelsReply {
     /// Contract version.
-    contract_version: String,
+    pub contract_version: String,
     /// The providers and their models.
-    providers: Vec<ProviderGroup>,
+    pub providers: Vec<ProviderGroup>,
 }
 
-impl OperationHandler for Models {
+impl Operation for Models {
     const NAME: &'static str = "meerkat_models_catalog";
     const TITLE: &'static str = "List models";
     const DOC: &'static str = "List the models that sessions can use, by provider, with the capabilities and \
@@ -30,7 +31,7 @@ impl OperationHandler for Models {
     type Input = NoInput;
     type Output = ModelsReply;
 
-    async fn handle(call: Call, _: NoInput) -> Result<ModelsReply, Error> {
+    async fn call(call: Call, _: NoInput) -> Result<ModelsReply, Error> {
         let config = call.runtime.config().get().await?.config;
         let version = meerkat_contracts::CONTRACT_VERSION;
         let mut providers = Catalog::built_in().groups();

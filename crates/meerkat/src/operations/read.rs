@@ -3,12 +3,13 @@
 use meerkat_contracts::{Billing, ReadReply, SessionRequest, SessionState};
 
 use super::reply_limit::ReplyLimit;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 
-pub(super) struct Read;
+/// `meerkat_read`.
+pub struct Read;
 
-impl OperationHandler for Read {
+impl Operation for Read {
     const NAME: &'static str = "meerkat_read";
     const TITLE: &'static str = "Read a session";
     const DOC: &'static str = "Read a session's state: whether a run is active, its model, its last answer, its token \
@@ -17,7 +18,7 @@ impl OperationHandler for Read {
     type Input = SessionRequest;
     type Output = ReadReply;
 
-    async fn handle(call: Call, input: SessionRequest) -> Result<ReadReply, Error> {
+    async fn call(call: Call, input: SessionRequest) -> Result<ReadReply, Error> {
         let id = input.session_id.parse()?;
         let sessions = call.runtime.sessions();
         let view = sessions.read(id).await?;

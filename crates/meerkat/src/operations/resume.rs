@@ -1,16 +1,19 @@
 //! `meerkat_resume`.
 
-use meerkat_contracts::{ApprovalInput, ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput};
-use meerkat_core::{Approval, Decision, ToolResult};
+use meerkat_contracts::{
+    ApprovalInput, PendingApproval, ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput,
+};
+use meerkat_core::{Approval, Decision, SessionId, ToolResult};
 
 use super::turn::{reply, turn_options};
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::tools::ToolOverlay;
 use crate::{Error, RunInput};
 
-pub(super) struct Resume;
+/// `meerkat_resume`.
+pub struct Resume;
 
-impl OperationHandler for Resume {
+impl Operation for Resume {
     const NAME: &'static str = "meerkat_resume";
     const TITLE: &'static str = "Continue a session";
     const DOC: &'static str = "Continue an existing session with another prompt, or send it the results of its \
@@ -21,7 +24,7 @@ impl OperationHandler for Resume {
     type Input = ResumeRequest;
     type Output = RunReply;
 
-    async fn handle(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
+    async fn call(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
         let id = input.session_id.parse()?;
         let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
         let approvals = input.approvals.unwrap_or_default().into_iter().map(approval).collect();
@@ -31,6 +34,14 @@ impl OperationHandler for Resume {
         let turn = turn_options!(input, next, overlay);
         let result = runtime.sessions().start_turn(id, turn, call.control).await?;
         Ok(reply(&runtime, result).await)
+    }
+
+    fn session(reply: &RunReply) -> Option<SessionId> {
+        Some(reply.session_id())
+    }
+
+    fn awaiting(reply: &RunReply) -> &[PendingApproval] {
+        reply.awaiting()
     }
 }
 

@@ -1,16 +1,19 @@
 //! `meerkat_run`.
 
-use meerkat_contracts::{RunReply, RunRequest};
+use meerkat_contracts::{PendingApproval, RunReply, RunRequest};
+
+use meerkat_core::SessionId;
 
 use super::turn::{reply, turn_options};
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::sessions::NewSessionOptions;
 use crate::tools::ToolOverlay;
 use crate::{Error, RunInput};
 
-pub(super) struct Run;
+/// `meerkat_run`.
+pub struct Run;
 
-impl OperationHandler for Run {
+impl Operation for Run {
     const NAME: &'static str = "meerkat_run";
     const TITLE: &'static str = "Run an agent";
     const DOC: &'static str = "Start a new agent session with a prompt and wait for its answer. The reply contains a \
@@ -21,12 +24,20 @@ impl OperationHandler for Run {
     type Input = RunRequest;
     type Output = RunReply;
 
-    async fn handle(call: Call, input: RunRequest) -> Result<RunReply, Error> {
+    async fn call(call: Call, input: RunRequest) -> Result<RunReply, Error> {
         let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
         let first = RunInput { prompt: input.prompt, ..RunInput::default() };
         let runtime = call.runtime;
         let turn = turn_options!(input, first, ToolOverlay::default());
         let result = runtime.sessions().create(options, turn, call.control).await?;
         Ok(reply(&runtime, result).await)
+    }
+
+    fn session(reply: &RunReply) -> Option<SessionId> {
+        Some(reply.session_id())
+    }
+
+    fn awaiting(reply: &RunReply) -> &[PendingApproval] {
+        reply.awaiting()
     }
 }

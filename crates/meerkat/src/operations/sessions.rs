@@ -3,13 +3,14 @@
 use meerkat_contracts::{SessionEntry, SessionsReply, SessionsRequest};
 
 use super::reply_limit::ReplyLimit;
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::records::RecordError;
 use crate::{ArchivedFilter, Error, Runtime, SessionQuery, SessionView};
 
-pub(super) struct Sessions;
+/// `meerkat_sessions`.
+pub struct Sessions;
 
-impl OperationHandler for Sessions {
+impl Operation for Sessions {
     const NAME: &'static str = "meerkat_sessions";
     const TITLE: &'static str = "List sessions";
     const DOC: &'static str = "List the realm's sessions, most recently changed first. Filter by labels, page with \
@@ -19,7 +20,7 @@ impl OperationHandler for Sessions {
     type Input = SessionsRequest;
     type Output = SessionsReply;
 
-    async fn handle(call: Call, input: SessionsRequest) -> Result<SessionsReply, Error> {
+    async fn call(call: Call, input: SessionsRequest) -> Result<SessionsReply, Error> {
         let archived = match input.include_archived {
             Some(true) => ArchivedFilter::Included,
             _ => ArchivedFilter::Hidden,

@@ -2,14 +2,15 @@
 
 use meerkat_contracts::SkillsRequest;
 
-use super::{Call, Impact, OperationHandler};
+use super::{Call, Impact, Operation};
 use crate::Error;
 #[cfg(feature = "skills")]
-use crate::tools::SkillsReply;
+pub use crate::tools::SkillsReply;
 
-pub(super) struct Skills;
+/// `meerkat_skills`.
+pub struct Skills;
 
-impl OperationHandler for Skills {
+impl Operation for Skills {
     const NAME: &'static str = "meerkat_skills";
     const TITLE: &'static str = "List or inspect skills";
     const DOC: &'static str = "List available skills, with the source of each and which ones are shadowed by another \
@@ -20,13 +21,13 @@ impl OperationHandler for Skills {
     type Output = SkillsReply;
 
     #[cfg(feature = "skills")]
-    async fn handle(call: Call, input: SkillsRequest) -> Result<SkillsReply, Error> {
+    async fn call(call: Call, input: SkillsRequest) -> Result<SkillsReply, Error> {
         call.runtime.refresh_skills().await?;
         Ok(call.runtime.skills().handle(input).await?)
     }
 
     #[cfg(not(feature = "skills"))]
-    async fn handle(_: Call, _: SkillsRequest) -> Result<SkillsReply, Error> {
+    async fn call(_: Call, _: SkillsRequest) -> Result<SkillsReply, Error> {
         let absent = crate::RequestError::NotCompiled { what: "loading skills", feature: "skills" };
         Err(absent.into())
     }
@@ -35,4 +36,4 @@ impl OperationHandler for Skills {
 /// Empty reply of a build without skills.
 #[cfg(not(feature = "skills"))]
 #[derive(serde::Serialize, schemars::JsonSchema)]
-pub(super) struct SkillsReply {}
+pub struct SkillsReply {}

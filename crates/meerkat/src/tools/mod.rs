@@ -25,7 +25,7 @@ pub(crate) use registry::RuntimeRegistry;
 #[cfg(feature = "mcp")]
 pub(crate) use servers::{Persistence, SessionServerChange};
 #[cfg(feature = "skills")]
-pub(crate) use skills::{SkillsExtension, SkillsReply};
+pub(crate) use skills::SkillsExtension;
 
 pub use error::ToolsError;
 pub use overlay::ToolOverlay;
@@ -37,7 +37,7 @@ pub use servers::{
     ServerFiles, ServerFilesError, TokenDir,
 };
 #[cfg(feature = "skills")]
-pub use skills::{BundledSkills, Skills, SkillsOptions};
+pub use skills::{BundledSkills, Skills, SkillsOptions, SkillsReply};
 
 use meerkat_contracts::SkillKey;
 use meerkat_core::FindPinned;

@@ -239,7 +239,7 @@ async fn operations_accept_text_or_blocks_as_prompt() {
     let resume = operations::find("meerkat_resume").unwrap();
     let image = json!({"type": "image", "media_type": "image/png", "source": "inline", "data": PIXEL});
     let reply = run.call(call(), json!({"prompt": [image], "model": "seer"})).await.unwrap();
-    let session = &reply["session_id"];
+    let session = &reply.json["session_id"];
     assert_eq!(seer.saw(0), json!([image]));
     resume
         .call(call(), json!({"session_id": session, "prompt": [image, {"type": "text", "text": "?"}]}))

@@ -185,7 +185,7 @@ async fn errors_are_reported_to_the_agent() {
 
 async fn operation(runtime: &Runtime, input: Value) -> Result<Value, Error> {
     let call = operations::Call { runtime: runtime.clone(), control: Default::default() };
-    operations::find("meerkat_generate_image").unwrap().call(call, input).await
+    operations::find("meerkat_generate_image").unwrap().call(call, input).await.map(|reply| reply.json)
 }
 
 #[tokio::test]

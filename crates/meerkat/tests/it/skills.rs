@@ -54,7 +54,7 @@ impl Project {
 
     async fn call(&self, name: &str, arguments: Value) -> Result<Value, Error> {
         let call = meerkat::operations::Call { runtime: self.runtime.clone(), control: Default::default() };
-        meerkat::operations::find(name).unwrap().call(call, arguments).await
+        meerkat::operations::find(name).unwrap().call(call, arguments).await.map(|reply| reply.json)
     }
 
     async fn configure(&self, patch: Value) {

@@ -202,7 +202,7 @@ impl World {
 /// Calls an operation by name.
 pub(crate) async fn call(world: &World, name: &str, arguments: Value) -> Result<Value, Error> {
     let call = Call { runtime: world.runtime.clone(), control: RunControl::default() };
-    find(name).unwrap().call(call, arguments).await
+    find(name).unwrap().call(call, arguments).await.map(|reply| reply.json)
 }
 
 /// Checks that a reply matches the schema of its operation.

@@ -126,8 +126,10 @@ impl AppliedState {
 /// All skills, or one of them in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum SkillsReply {
+pub enum SkillsReply {
+    /// All skills.
     List(SkillList),
+    /// One skill.
     Inspect(Box<InspectedSkill>),
 }
 

@@ -8,8 +8,8 @@ mod repositories;
 use meerkat_contracts::SkillKey;
 use meerkat_core::RealmId;
 
-pub use catalog::{BundledSkills, Skills, SkillsOptions};
-pub(crate) use catalog::{FIND_PINNED, SkillsReply, check};
+pub use catalog::{BundledSkills, Skills, SkillsOptions, SkillsReply};
+pub(crate) use catalog::{FIND_PINNED, check};
 pub(crate) use extension::SkillsExtension;
 
 /// The realm of a config and the config's generation. Configs of the same realm are ordered.
