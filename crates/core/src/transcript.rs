@@ -5,8 +5,34 @@
 
 use std::sync::Arc;
 
-use crate::run::CompactedMessages;
-use crate::{AssistantBlock, Compaction, Message, ToolCall};
+use serde::{Deserialize, Serialize};
+
+use crate::{AssistantBlock, Message, ToolCall};
+
+/// A completed compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// Sequence number of the first message that the model still reads.
+    pub kept_from: u64,
+    /// Sequence number of the summary that replaces the earlier messages.
+    pub summary_at: u64,
+    /// Step count of the session at the time of compaction.
+    pub at_step: u64,
+}
+
+impl Compaction {
+    /// Prefix of every summary.
+    pub const MARK: &'static str = "[Context compacted]";
+}
+
+/// Consecutive messages.
+#[derive(Debug, Clone, Default)]
+pub struct CompactedMessages {
+    /// Sequence number of the first message.
+    pub first: u64,
+    /// The messages.
+    pub messages: Vec<Arc<Message>>,
+}
 
 /// Messages of a run: the tail that the model reads, and the summary that replaces the rest.
 #[derive(Debug, Clone, Default)]

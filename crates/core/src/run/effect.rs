@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RunEnd, RunReport};
+use crate::transcript::CompactedMessages;
 use crate::{
     AgentEvent, Compaction, CompletedCall, Denial, HookInvocation, Message, ModelError, ModelResponse, RunId,
     Timestamp, ToolCall, ToolOutput, ToolRoute, Usage, Usd,
@@ -134,15 +135,6 @@ pub struct Commit {
     pub ends: bool,
     /// Messages that the model no longer reads after this commit.
     pub compacted: CompactedMessages,
-}
-
-/// Consecutive messages.
-#[derive(Debug, Clone, Default)]
-pub struct CompactedMessages {
-    /// Sequence number of the first message.
-    pub first: u64,
-    /// The messages.
-    pub messages: Vec<Arc<Message>>,
 }
 
 /// Change to the open calls of a session.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::effect::{
-    CallChange, Commit, CompactedMessages, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
-};
+use super::effect::{CallChange, Commit, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable};
 use super::extract::{Attempt, Extraction};
 use super::hooks::ResponseSummary;
 use super::opening::Opening;
@@ -17,6 +15,7 @@ use super::pause::Pauses;
 use super::step_calls::{Started, StepCalls, normalize_blocks};
 use crate::compact::{estimate, estimate_tokens};
 use crate::fit::fit_to_window;
+use crate::transcript::CompactedMessages;
 use crate::{
     AgentEvent, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindPinned, HookInvocation,
     HookPoint, HookPoints, Message, ModelError, ModelErrorKind, ModelResponse, Price, Provider, RetryPolicy,

@@ -27,9 +27,9 @@ mod step_calls;
 #[cfg(test)]
 mod tests;
 
+pub use crate::transcript::CompactedMessages;
 pub use effect::{
-    BudgetUsage, CallChange, CallIntent, Commit, CompactedMessages, Effect, Input, LastRun, ModelTask,
-    Progress, Stop, ToolTable,
+    BudgetUsage, CallChange, CallIntent, Commit, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
 };
 pub use machine::{Run, RunSettings};
 pub use opening::{InputError, Opening, RunInput, StoredCall, open};
