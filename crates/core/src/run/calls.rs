@@ -15,13 +15,13 @@ use crate::{
 impl Run {
     /// Returns the time after which calls that start to await approval now count as denied.
     fn approvals_end(&self) -> Timestamp {
-        self.now.checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
+        self.effects.now().checked_add(self.settings.approval_timeout).unwrap_or(Timestamp::MAX)
     }
 
     /// Requests a refresh of the tools before approved calls of an earlier run are started.
     pub(super) fn resume_approved(&mut self, work: StepCalls) {
         let names = work.local().into_iter().map(|call| call.name).collect();
-        self.queue.push_back(Effect::Boundary(names));
+        self.effects.push(Effect::Boundary(names));
         self.state = State::ResumingApproved(work);
     }
 
@@ -38,12 +38,13 @@ impl Run {
     pub(super) fn dispatch(&mut self, work: StepCalls) {
         let local = work.local();
         for call in &local {
-            self.emit(AgentEvent::ToolExecutionStarted { id: call.id.clone(), name: call.name.clone() });
+            self.effects
+                .emit(AgentEvent::ToolExecutionStarted { id: call.id.clone(), name: call.name.clone() });
         }
         self.tool_calls += local.len() as u32;
         self.warn(BudgetType::ToolCalls, u64::from(self.tool_calls));
         if !local.is_empty() {
-            self.queue.push_back(Effect::Start(local));
+            self.effects.push(Effect::Start(local));
         }
         self.resume(work);
     }
@@ -63,7 +64,7 @@ impl Run {
         let Some((call, result)) = work.finish(id, output) else {
             return;
         };
-        self.emit(AgentEvent::ToolExecutionCompleted {
+        self.effects.emit(AgentEvent::ToolExecutionCompleted {
             id: call.id,
             name: call.name,
             result: result.content.to_text(),
@@ -101,10 +102,10 @@ impl Run {
     /// Adds the results of a step to the transcript.
     pub(super) fn record(&mut self, work: &StepCalls, next: Next) {
         let (calls, settled): (Vec<_>, Vec<_>) = work.results().into_iter().unzip();
-        let messages = result_messages(settled.clone(), self.now);
+        let messages = result_messages(settled.clone(), self.effects.now());
         self.commit(messages.clone(), CallChange::Close, next);
         for (call, CompletedCall { result, .. }) in calls.into_iter().zip(settled) {
-            self.emit(AgentEvent::ToolResultReceived {
+            self.effects.emit(AgentEvent::ToolResultReceived {
                 id: call.id,
                 name: call.name,
                 content: result.content.blocks().to_vec(),
@@ -113,7 +114,7 @@ impl Run {
         }
         self.emit_images(&messages);
         let usage = self.step_usage;
-        self.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
+        self.effects.emit(AgentEvent::TurnCompleted { stop_reason: StopReason::ToolUse, usage });
     }
     /// Emits events for the images in messages.
     pub(super) fn emit_images(&mut self, messages: &[Arc<Message>]) {
@@ -121,7 +122,7 @@ impl Run {
             let Message::Assistant { blocks, .. } = &**message else { continue };
             for block in blocks {
                 if let AssistantBlock::Image(image) = block {
-                    self.emit(AgentEvent::AssistantImageAppended { image: image.clone() });
+                    self.effects.emit(AgentEvent::AssistantImageAppended { image: image.clone() });
                 }
             }
         }

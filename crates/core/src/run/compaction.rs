@@ -38,12 +38,12 @@ impl Run {
             return;
         };
         let context = self.transcript.context();
-        self.emit(AgentEvent::CompactionStarted {
+        self.effects.emit(AgentEvent::CompactionStarted {
             input_tokens: self.progress.last_input_tokens,
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let request = prompt::summary_request(self.now);
+        let request = prompt::summary_request(self.effects.now());
         let max_tokens = policy.summary_tokens();
         let reserved = u64::from(max_tokens) + estimate_tokens(&request);
         let room = policy.window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(reserved));
@@ -64,20 +64,20 @@ impl Run {
         if text.trim().is_empty() {
             return self.summary_failed("the model returned no summary", kept_from);
         }
-        let summary = prompt::summary(&self.bounded(&text), &self.carried(kept_from), self.now);
+        let summary = prompt::summary(&self.bounded(&text), &self.carried(kept_from), self.effects.now());
         self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
     /// Continues without a summary; if the history no longer fits the window, its oldest part is dropped.
     pub(super) fn summary_failed(&mut self, error: &str, kept_from: u64) {
-        self.emit(AgentEvent::CompactionFailed { error: error.to_owned() });
+        self.effects.emit(AgentEvent::CompactionFailed { error: error.to_owned() });
         let window = self.settings.compaction.and_then(|policy| policy.window).unwrap_or(u64::MAX);
         let fits = self.progress.last_input_tokens < window && estimate(&self.transcript.context()) < window;
         if fits && !self.overflowed {
             return self.call_model_for_step(1);
         }
         let left_out = kept_from - self.transcript.count().min(kept_from).min(self.first_kept());
-        self.compact(prompt::dropped(left_out, &self.carried(kept_from), self.now), kept_from, 0);
+        self.compact(prompt::dropped(left_out, &self.carried(kept_from), self.effects.now()), kept_from, 0);
     }
 
     /// Chooses which texts before `kept_from` stay in the context verbatim. They take at most a quarter of the window,
@@ -109,6 +109,10 @@ impl Run {
         self.commit(vec![Arc::clone(&summary)], CallChange::None, Next::Ask);
         self.transcript.compact(compaction, summary);
         let messages_after = self.transcript.context().len() as u64;
-        self.emit(AgentEvent::CompactionCompleted { summary_tokens, messages_before, messages_after });
+        self.effects.emit(AgentEvent::CompactionCompleted {
+            summary_tokens,
+            messages_before,
+            messages_after,
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! Effects that the machine requests, and inputs that it accepts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,45 @@ pub enum Effect {
     Wait,
     /// The run is over.
     End(Box<RunReport>),
+}
+
+/// Effects that are not performed yet, and the time of the latest input.
+#[derive(Debug)]
+pub(super) struct Effects {
+    queue: VecDeque<Effect>,
+    now: Timestamp,
+}
+
+impl Effects {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { queue: VecDeque::new(), now }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    pub(super) fn next(&mut self) -> Effect {
+        self.queue.pop_front().unwrap_or(Effect::Wait)
+    }
+
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.queue.push_back(effect);
+    }
+
+    pub(super) fn emit(&mut self, event: AgentEvent) {
+        self.push(Effect::Emit(event));
+    }
+
+    /// Drops the effects that are not performed yet, and cancels the others.
+    pub(super) fn cancel_all(&mut self) {
+        self.queue.clear();
+        self.push(Effect::CancelAll);
+    }
 }
 
 /// Request to the model.

@@ -96,20 +96,22 @@ impl Run {
             }
         }
         if !reasoning.is_empty() {
-            self.emit(AgentEvent::ReasoningComplete { content: reasoning });
+            self.effects.emit(AgentEvent::ReasoningComplete { content: reasoning });
         }
         if !text.is_empty() {
-            self.emit(AgentEvent::TextComplete { content: text });
+            self.effects.emit(AgentEvent::TextComplete { content: text });
         }
         for block in blocks.iter().cloned() {
             match block {
                 AssistantBlock::ToolUse { id, name, args, .. } => {
-                    self.emit(AgentEvent::ToolCallRequested { id, name, args });
+                    self.effects.emit(AgentEvent::ToolCallRequested { id, name, args });
                 }
                 AssistantBlock::ServerToolContent { id, name, content, .. } => {
-                    self.emit(AgentEvent::ServerToolContent { id, name, content });
+                    self.effects.emit(AgentEvent::ServerToolContent { id, name, content });
                 }
-                AssistantBlock::Image(image) => self.emit(AgentEvent::AssistantImageAppended { image }),
+                AssistantBlock::Image(image) => {
+                    self.effects.emit(AgentEvent::AssistantImageAppended { image })
+                }
                 AssistantBlock::Text { .. } | AssistantBlock::Reasoning { .. } => {}
             }
         }

@@ -61,7 +61,7 @@ impl Run {
 
     /// Emits the answer, which is committed.
     pub(super) fn emit_answer(&mut self, text: String) {
-        self.emit(self.run_completed(&Completion { text, ..Completion::default() }));
+        self.effects.emit(self.run_completed(&Completion { text, ..Completion::default() }));
     }
 
     pub(super) fn extracted(&mut self, text: &str, usage: Usage, verdict: Result<Value, String>) {
@@ -100,10 +100,10 @@ impl Run {
             extraction.messages.push(Arc::new(Message::Assistant {
                 blocks: vec![AssistantBlock::Text { text, meta: None }],
                 stop_reason: StopReason::EndTurn,
-                created_at: self.now,
+                created_at: self.effects.now(),
             }));
         }
-        extraction.messages.push(prompt::extraction_retry(&reason, self.now));
+        extraction.messages.push(prompt::extraction_retry(&reason, self.effects.now()));
         self.extract(extraction);
     }
 

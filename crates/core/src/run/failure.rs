@@ -69,15 +69,15 @@ impl Run {
         if let RetryDecision::After(_) = decision {
             self.last_failure = Some(error.to_string());
             let plan = self.settings.retry.plan(error, attempt, spread).within(self.time_left());
-            let failure = RetryFailure::new(error, since(self.called_at, self.now));
-            self.emit(AgentEvent::Retrying {
+            let failure = RetryFailure::new(error, since(self.called_at, self.effects.now()));
+            self.effects.emit(AgentEvent::Retrying {
                 attempt,
                 max_attempts: plan.max_retries,
                 error: error.to_string(),
                 delay_ms: plan.selected_delay_ms,
                 retry: Some(Retry { failure, plan }),
             });
-            self.queue.push_back(Effect::Sleep(plan.delay()));
+            self.effects.push(Effect::Sleep(plan.delay()));
         }
         decision
     }
@@ -86,7 +86,7 @@ impl Run {
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let limit = self.settings.budget.max_duration()?;
-        Some(limit.saturating_sub(since(self.began_at, self.now).unwrap_or_default()))
+        Some(limit.saturating_sub(since(self.began_at, self.effects.now()).unwrap_or_default()))
     }
 
     pub(super) fn backoff_elapsed(&mut self) {
@@ -105,22 +105,22 @@ impl Run {
                 self.stop.get_or_insert(stop);
             }
             State::RunningHooks(_, next) => {
-                self.queue.push_back(Effect::CancelAll);
+                self.effects.push(Effect::CancelAll);
                 self.halt(next, stop);
             }
             State::CheckingCalls(work) | State::ResumingApproved(work) => {
                 self.cut_off(work, Started::No, stop)
             }
             State::Boundary | State::Summarizing(_) => {
-                self.queue.push_back(Effect::CancelAll);
+                self.effects.push(Effect::CancelAll);
                 self.finish_stopped(stop, "");
             }
             State::Asking(_) | State::BackingOff(Attempt::Step(_)) => {
-                self.queue.push_back(Effect::CancelAll);
+                self.effects.push(Effect::CancelAll);
                 self.finish_stopped(stop, partial);
             }
             State::Extracting(extraction) | State::BackingOff(Attempt::Extraction(extraction)) => {
-                self.queue.push_back(Effect::CancelAll);
+                self.effects.push(Effect::CancelAll);
                 self.extraction_stopped(&extraction, stop);
             }
             State::Working(work) => self.cut_off(work, Started::Yes, stop),
@@ -147,12 +147,12 @@ impl Run {
             blocks.push(AssistantBlock::Text { text: partial.to_owned(), meta: None });
         }
         let is_needed = !blocks.is_empty() || self.transcript.is_unanswered(&[]);
-        is_needed.then(|| cancelled_message(blocks, self.now))
+        is_needed.then(|| cancelled_message(blocks, self.effects.now()))
     }
 
     /// Ends the run in the middle of a step's tool calls.
     pub(super) fn cut_off(&mut self, mut work: StepCalls, started: Started, stop: Stop) {
-        self.queue.push_back(Effect::CancelAll);
+        self.effects.push(Effect::CancelAll);
         work.cut_off(started);
         let outcome = self.stopped(stop);
         self.record(&work, Next::Finish(outcome));
@@ -164,7 +164,12 @@ impl Run {
             Stop::Deadline => {
                 if let Some(limit) = self.settings.budget.max_duration_secs {
                     let budget_type = BudgetType::Time;
-                    self.emit(AgentEvent::BudgetWarning { budget_type, used: limit, limit, percent: 1.0 });
+                    self.effects.emit(AgentEvent::BudgetWarning {
+                        budget_type,
+                        used: limit,
+                        limit,
+                        percent: 1.0,
+                    });
                 }
                 Outcome::Completed(self.completion(Some(TerminalCause::BudgetExhausted)))
             }

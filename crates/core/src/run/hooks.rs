@@ -68,7 +68,7 @@ impl Run {
             invocation.turn_number = Some(self.steps);
         }
         prepare(&mut invocation);
-        self.queue.push_back(Effect::RunHooks(Box::new(invocation)));
+        self.effects.push(Effect::RunHooks(Box::new(invocation)));
         self.state = State::RunningHooks(point, next);
     }
 
@@ -148,7 +148,7 @@ impl Run {
         if open.is_empty() || !self.settings.hooks.has(HookPoint::PreToolExecution) {
             return self.dispatch(work);
         }
-        self.queue.push_back(Effect::CheckCalls(open));
+        self.effects.push(Effect::CheckCalls(open));
         self.state = State::CheckingCalls(work);
     }
 

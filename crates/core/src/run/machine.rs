@@ -1,12 +1,13 @@
 //! The states of a run and the transitions between them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::effect::{CallChange, Commit, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable};
+use super::effect::{
+    CallChange, Commit, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
+};
 use super::extract::{Attempt, Extraction};
 use super::hooks::ResponseSummary;
 use super::opening::Opening;
@@ -65,8 +66,7 @@ pub struct Run {
     pub(super) transcript: Transcript,
     pub(super) progress: Progress,
     pub(super) state: State,
-    pub(super) queue: VecDeque<Effect>,
-    pub(super) now: Timestamp,
+    pub(super) effects: Effects,
     pub(super) tools: Arc<ToolTable>,
     pub(super) steps: u32,
     pub(super) tool_calls: u32,
@@ -174,8 +174,7 @@ impl Run {
             transcript,
             progress,
             state: State::Ended,
-            queue: VecDeque::new(),
-            now,
+            effects: Effects::new(now),
             tools: Arc::default(),
             steps: used.steps,
             tool_calls: used.tool_calls + opening.answered,
@@ -207,14 +206,14 @@ impl Run {
         let next = opening.work.map_or(Next::Boundary, Next::ResumeApproved);
         self.commit(messages.clone(), opening.calls, next);
         let session_id = self.settings.session_id;
-        self.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
+        self.effects.emit(AgentEvent::RunStarted { session_id, prompt: opening.prompt });
         self.emit_images(&messages);
     }
 
     /// Returns the next effect.
     #[expect(clippy::should_implement_trait, reason = "an iterator ends; this waits")]
     pub fn next(&mut self) -> Effect {
-        self.queue.pop_front().unwrap_or(Effect::Wait)
+        self.effects.next()
     }
 
     /// Returns the context of a step, fitted to the model's window without the `reserved` tokens.
@@ -250,7 +249,7 @@ impl Run {
 
     /// Feeds a result or event to the machine. Inputs that no longer matter are ignored.
     pub fn feed(&mut self, now: Timestamp, input: Input) {
-        self.now = now;
+        self.effects.advance(now);
         match input {
             Input::Committed(Ok(())) => self.committed(),
             Input::Committed(Err(reason)) => self.commit_failed(reason),
@@ -264,10 +263,6 @@ impl Run {
             Input::ToolDone { id, output, duration_ms } => self.tool_done(&id, output, duration_ms),
             Input::Stop { stop, partial } => self.stop(stop, &partial),
         }
-    }
-
-    pub(super) fn emit(&mut self, event: AgentEvent) {
-        self.queue.push_back(Effect::Emit(event));
     }
 
     /// Queues a commit; events emitted afterwards are emitted only once it is durable.
@@ -285,13 +280,13 @@ impl Run {
         self.progress.last_run = Some(LastRun { id: self.settings.run_id, end, spent });
         let left_out = std::mem::take(&mut self.compacted);
         let commit = Commit { messages, calls, progress: self.progress, ends, compacted: left_out };
-        self.queue.push_back(Effect::Commit(Box::new(commit)));
+        self.effects.push(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }
 
     pub(super) fn call_model(&mut self, ask: ModelTask, state: State) {
-        self.called_at = self.now;
-        self.queue.push_back(Effect::CallModel(ask));
+        self.called_at = self.effects.now();
+        self.effects.push(Effect::CallModel(ask));
         self.state = state;
     }
 
@@ -378,8 +373,7 @@ impl Run {
         if !matches!(self.state, State::Committing(_)) {
             return;
         }
-        self.queue.clear();
-        self.queue.push_back(Effect::CancelAll);
+        self.effects.cancel_all();
         let failure = Failure { class: ErrorClass::Store, cause: TerminalCause::FatalFailure, message };
         self.end(Outcome::Failed(failure));
     }
@@ -388,12 +382,12 @@ impl Run {
         self.state = State::Ended;
         if self.admitted {
             for event in self.closing_events(&outcome) {
-                self.emit(event);
+                self.effects.emit(event);
             }
         }
         let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
         let cost = self.settings.price.map(|_| self.progress.cost);
-        self.queue.push_back(Effect::End(Box::new(RunReport { outcome, steps, tool_calls, usage, cost })));
+        self.effects.push(Effect::End(Box::new(RunReport { outcome, steps, tool_calls, usage, cost })));
     }
 
     /// Calls the model for the step, within the budget.
@@ -417,7 +411,7 @@ impl Run {
             let message = format!("the run reached its limit of {} steps", self.settings.max_steps);
             return self.fail(ErrorClass::MaxTurns, TerminalCause::TurnLimitReached, message);
         }
-        self.queue.push_back(Effect::Boundary(Vec::new()));
+        self.effects.push(Effect::Boundary(Vec::new()));
         self.state = State::Boundary;
     }
 
@@ -431,7 +425,7 @@ impl Run {
             other => return self.state = other,
         }
         self.tools = tools;
-        self.emit(AgentEvent::TurnStarted { turn_number: self.steps });
+        self.effects.emit(AgentEvent::TurnStarted { turn_number: self.steps });
         match self.compaction_due() {
             Some(kept_from) => self.summarize(kept_from),
             None => self.call_model_for_step(1),
@@ -479,7 +473,7 @@ impl Run {
         self.count_step();
         self.overflowed = false;
         self.announce(&blocks);
-        let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.now });
+        let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.effects.now() });
         let ended = AgentEvent::TurnCompleted { stop_reason, usage };
         if calls.is_empty() {
             return self.commit_text(message, extent, ended);
@@ -501,12 +495,12 @@ impl Run {
             }
             Some(_) => {
                 let own_prompt = self.settings.extraction_prompt.as_deref();
-                Next::Extract(Box::new(Extraction::begin(own_prompt, self.now)), text)
+                Next::Extract(Box::new(Extraction::begin(own_prompt, self.effects.now())), text)
             }
         };
         let next = self.after_last_step(next);
         self.commit(vec![message], CallChange::None, next);
-        self.emit(ended);
+        self.effects.emit(ended);
     }
 }
 

@@ -44,7 +44,7 @@ impl Run {
 
     /// Returns the budget used so far.
     pub(super) fn used(&self) -> BudgetUsage {
-        let elapsed = self.now.duration_since(self.began_at).as_millis();
+        let elapsed = self.effects.now().duration_since(self.began_at).as_millis();
         BudgetUsage {
             steps: self.steps,
             tool_calls: self.tool_calls,
@@ -74,7 +74,7 @@ impl Run {
         let level = [1.0, self.settings.warn_at].into_iter().find(|level| percent >= *level);
         if let Some(level) = level.filter(|level| *level > self.warned[slot]) {
             self.warned[slot] = level;
-            self.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
+            self.effects.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
         }
     }
 }

@@ -28,6 +28,6 @@ impl Run {
         }
         self.pauses = Pauses { count: self.pauses.count + 1, text };
         self.commit(vec![message], CallChange::None, Next::Step);
-        self.emit(ended);
+        self.effects.emit(ended);
     }
 }
