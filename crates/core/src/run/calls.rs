@@ -8,8 +8,8 @@ use super::outcome::{Outcome, Pending};
 use super::prompt::NO_BUDGET;
 use super::step_calls::StepCalls;
 use crate::{
-    AgentEvent, ApprovalRequest, AssistantBlock, BudgetType, CompletedCall, Message, StopReason, Timestamp,
-    ToolFailure, ToolOutput, ToolRoute,
+    AgentEvent, ApprovalRequest, AssistantBlock, CompletedCall, Message, StopReason, Timestamp, ToolFailure,
+    ToolOutput, ToolRoute,
 };
 
 impl Run {
@@ -27,9 +27,8 @@ impl Run {
 
     /// Runs approved calls, within the budget.
     pub(super) fn dispatch_approved(&mut self, mut work: StepCalls) {
-        let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
-        for call in work.local().iter().skip(allowed as usize) {
-            self.refused = true;
+        let local = work.local();
+        for call in local.iter().skip(self.meter.admit_calls(local.len())) {
             work.reject(&call.id, ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET));
         }
         self.dispatch(work);
@@ -41,8 +40,7 @@ impl Run {
             self.effects
                 .emit(AgentEvent::ToolExecutionStarted { id: call.id.clone(), name: call.name.clone() });
         }
-        self.tool_calls += local.len() as u32;
-        self.warn(BudgetType::ToolCalls, u64::from(self.tool_calls));
+        self.meter.count_calls(local.len(), &mut self.effects);
         if !local.is_empty() {
             self.effects.push(Effect::Start(local));
         }

@@ -11,7 +11,7 @@ use crate::{AgentEvent, AssistantBlock, Compaction, Message, ModelResponse};
 
 impl Run {
     pub(super) fn compaction_due(&self) -> Option<u64> {
-        let policy = self.settings.compaction.filter(|_| self.has_calls_for_summary())?;
+        let policy = self.settings.compaction.filter(|_| self.meter.can_summarize())?;
         let since =
             self.progress.compaction.map_or(self.progress.steps, |last| self.progress.steps - last.at_step);
         let first = self.progress.steps == 0;

@@ -49,10 +49,10 @@ impl Extraction {
 
 impl Run {
     pub(super) fn extract(&mut self, extraction: Extraction) {
-        if self.is_spent() {
+        if self.meter.is_spent() {
             return self.extraction_given_up(&extraction, "the run's budget is exhausted", OUT_OF_BUDGET);
         }
-        if self.calls_left() == 0 {
+        if !self.meter.has_steps() {
             let reason = format!("the run reached its limit of {} model calls", self.settings.max_steps);
             return self.extraction_given_up(&extraction, &reason, Some(TerminalCause::TurnLimitReached));
         }

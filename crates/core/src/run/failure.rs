@@ -1,17 +1,17 @@
 //! Handling of model failures and of requests to end the run.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::effect::{CallChange, Effect, ModelTask, Stop};
 use super::extract::Attempt;
 use super::machine::{Next, Run, State};
+use super::meter::since;
 use super::outcome::Outcome;
 use super::step_calls::{Started, StepCalls};
 use crate::compact::estimate;
 use crate::{
-    AgentEvent, AssistantBlock, BudgetType, ErrorClass, HookPoint, Message, ModelError, ModelErrorKind,
-    Retry, RetryDecision, RetryFailure, StopReason, TerminalCause, Timestamp,
+    AgentEvent, AssistantBlock, ErrorClass, HookPoint, Message, ModelError, ModelErrorKind, Retry,
+    RetryDecision, RetryFailure, StopReason, TerminalCause, Timestamp,
 };
 
 /// Maximum number of times the context is halved before the model's rejection is final.
@@ -30,7 +30,7 @@ impl Run {
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
         if error.kind == ModelErrorKind::ContextOverflow
             && !self.overflowed
-            && self.has_calls_for_summary()
+            && self.meter.can_summarize()
             && let Some(kept_from) = self.overflow_cut()
         {
             self.overflowed = true;
@@ -63,7 +63,7 @@ impl Run {
     /// Decides about a retry and, if there is one, starts the delay.
     pub(super) fn decide_retry(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
         let seed = self.settings.run_id.uuid().as_u128() as u32;
-        let mixed = seed.wrapping_mul(attempt.wrapping_add(self.steps).wrapping_mul(0x9E37_79B9) | 1);
+        let mixed = seed.wrapping_mul(attempt.wrapping_add(self.meter.steps()).wrapping_mul(0x9E37_79B9) | 1);
         let spread = f64::from(mixed) / f64::from(u32::MAX);
         let decision = self.settings.retry.decide(error, attempt, spread);
         if let RetryDecision::After(_) = decision {
@@ -80,13 +80,6 @@ impl Run {
             self.effects.push(Effect::Sleep(plan.delay()));
         }
         decision
-    }
-
-    /// Returns the remaining time of the run, or `None` if it has no time limit.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        let limit = self.settings.budget.max_duration()?;
-        Some(limit.saturating_sub(since(self.began_at, self.effects.now()).unwrap_or_default()))
     }
 
     pub(super) fn backoff_elapsed(&mut self) {
@@ -162,15 +155,7 @@ impl Run {
         match stop {
             Stop::Interrupt => Outcome::Cancelled,
             Stop::Deadline => {
-                if let Some(limit) = self.settings.budget.max_duration_secs {
-                    let budget_type = BudgetType::Time;
-                    self.effects.emit(AgentEvent::BudgetWarning {
-                        budget_type,
-                        used: limit,
-                        limit,
-                        percent: 1.0,
-                    });
-                }
+                self.meter.warn_of_deadline(&mut self.effects);
                 Outcome::Completed(self.completion(Some(TerminalCause::BudgetExhausted)))
             }
         }
@@ -180,9 +165,4 @@ impl Run {
 /// Creates a response that was cut short by an interrupt.
 pub(super) fn cancelled_message(blocks: Vec<AssistantBlock>, created_at: Timestamp) -> Arc<Message> {
     Arc::new(Message::Assistant { blocks, stop_reason: StopReason::Cancelled, created_at })
-}
-
-/// Returns the time between two timestamps, or `None` if the clock went backwards.
-fn since(earlier: Timestamp, later: Timestamp) -> Option<Duration> {
-    Duration::try_from(later.duration_since(earlier)).ok()
 }

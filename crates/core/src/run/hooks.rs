@@ -65,7 +65,7 @@ impl Run {
         }
         let mut invocation = HookInvocation::new(point, self.settings.session_id);
         if !matches!(point, HookPoint::RunStarted | HookPoint::RunCompleted) {
-            invocation.turn_number = Some(self.steps);
+            invocation.turn_number = Some(self.meter.steps());
         }
         prepare(&mut invocation);
         self.effects.push(Effect::RunHooks(Box::new(invocation)));

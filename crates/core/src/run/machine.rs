@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::effect::{
-    CallChange, Commit, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
+    BudgetUsage, CallChange, Commit, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
 };
 use super::extract::{Attempt, Extraction};
 use super::hooks::ResponseSummary;
+use super::meter::Meter;
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, RunEnd, RunReport};
 use super::pause::Pauses;
@@ -20,7 +21,7 @@ use crate::transcript::CompactedMessages;
 use crate::{
     AgentEvent, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindPinned, HookInvocation,
     HookPoint, HookPoints, Message, ModelError, ModelErrorKind, ModelResponse, Price, Provider, RetryPolicy,
-    RunId, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage, Usd,
+    RunId, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall, Transcript, Usage,
 };
 
 /// Settings and limits of a run.
@@ -60,7 +61,6 @@ pub struct RunSettings {
 
 /// One run of a session.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact about the run")]
 pub struct Run {
     pub(super) settings: RunSettings,
     pub(super) transcript: Transcript,
@@ -68,23 +68,16 @@ pub struct Run {
     pub(super) state: State,
     pub(super) effects: Effects,
     pub(super) tools: Arc<ToolTable>,
-    pub(super) steps: u32,
-    pub(super) tool_calls: u32,
-    pub(super) spent: u64,
-    pub(super) spent_money: Usd,
-    pub(super) warned: [f32; 3],
+    pub(super) meter: Meter,
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
     pub(super) overflowed: bool,
     pub(super) compacted: CompactedMessages,
     /// Number of times the model rejected a context that should have fit; each time, half as much is sent.
     pub(super) halvings: u32,
-    pub(super) refused: bool,
     pub(super) pauses: Pauses,
     /// Error of the last model call, if it failed.
     pub(super) last_failure: Option<String>,
-    /// Start of the run.
-    pub(super) began_at: Timestamp,
     /// Start of the last model call.
     pub(super) called_at: Timestamp,
     /// Whether the hooks of a successful run were called; they are called once.
@@ -168,28 +161,23 @@ impl Run {
     ) -> Self {
         opening.insert_separator(&transcript, progress.last_run, now);
         let used = progress.last_run.and_then(|run| run.spent).filter(|_| opening.continues_run);
-        let used = used.unwrap_or_default();
+        let mut used = used.unwrap_or_default();
+        used.tool_calls += opening.answered;
         let mut run = Self {
+            meter: Meter::new(&settings, used, now),
             settings,
             transcript,
             progress,
             state: State::Ended,
             effects: Effects::new(now),
             tools: Arc::default(),
-            steps: used.steps,
-            tool_calls: used.tool_calls + opening.answered,
-            spent: used.tokens,
-            spent_money: used.cost,
-            warned: [0.0; 3],
             step_usage: Usage::default(),
             stop: None,
             overflowed: false,
             compacted: CompactedMessages::default(),
             halvings: 0,
-            refused: used.refused,
             pauses: Pauses::default(),
             last_failure: None,
-            began_at: now.checked_sub(Duration::from_millis(used.elapsed_ms)).unwrap_or(now),
             called_at: now,
             concluded: false,
             admitted: false,
@@ -247,6 +235,12 @@ impl Run {
         &self.transcript
     }
 
+    /// Returns the remaining time of the run, or `None` if it has no time limit.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.meter.time_left(self.effects.now())
+    }
+
     /// Feeds a result or event to the machine. Inputs that no longer matter are ignored.
     pub fn feed(&mut self, now: Timestamp, input: Input) {
         self.effects.advance(now);
@@ -276,12 +270,23 @@ impl Run {
             _ => None,
         };
         let ends = end.is_some();
-        let spent = (end == Some(RunEnd::Pending)).then(|| self.used());
+        let spent = (end == Some(RunEnd::Pending)).then(|| self.meter.used(self.effects.now()));
         self.progress.last_run = Some(LastRun { id: self.settings.run_id, end, spent });
         let left_out = std::mem::take(&mut self.compacted);
         let commit = Commit { messages, calls, progress: self.progress, ends, compacted: left_out };
         self.effects.push(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
+    }
+
+    pub(super) fn count(&mut self, usage: Usage) {
+        self.progress.usage += usage;
+        self.progress.cost += self.meter.count_usage(usage, &mut self.effects);
+    }
+
+    /// Counts a model call that returned a response, regardless of its purpose.
+    pub(super) fn count_step(&mut self) {
+        self.meter.count_step();
+        self.progress.steps += 1;
     }
 
     pub(super) fn call_model(&mut self, ask: ModelTask, state: State) {
@@ -385,14 +390,15 @@ impl Run {
                 self.effects.emit(event);
             }
         }
-        let (steps, tool_calls, usage) = (self.steps, self.tool_calls, self.progress.usage);
+        let BudgetUsage { steps, tool_calls, .. } = self.meter.used(self.effects.now());
+        let usage = self.progress.usage;
         let cost = self.settings.price.map(|_| self.progress.cost);
         self.effects.push(Effect::End(Box::new(RunReport { outcome, steps, tool_calls, usage, cost })));
     }
 
     /// Calls the model for the step, within the budget.
     pub(super) fn call_model_for_step(&mut self, attempt: u32) {
-        if self.is_spent() {
+        if self.meter.is_spent() {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
             return self.finish(Outcome::Completed(done));
         }
@@ -403,11 +409,11 @@ impl Run {
     }
 
     pub(super) fn enter_boundary(&mut self) {
-        if self.is_spent() {
+        if self.meter.is_spent() {
             let done = self.completion(Some(TerminalCause::BudgetExhausted));
             return self.finish(Outcome::Completed(done));
         }
-        if self.calls_left() == 0 {
+        if !self.meter.has_steps() {
             let message = format!("the run reached its limit of {} steps", self.settings.max_steps);
             return self.fail(ErrorClass::MaxTurns, TerminalCause::TurnLimitReached, message);
         }
@@ -425,7 +431,7 @@ impl Run {
             other => return self.state = other,
         }
         self.tools = tools;
-        self.effects.emit(AgentEvent::TurnStarted { turn_number: self.steps });
+        self.effects.emit(AgentEvent::TurnStarted { turn_number: self.meter.steps() });
         match self.compaction_due() {
             Some(kept_from) => self.summarize(kept_from),
             None => self.call_model_for_step(1),
@@ -479,8 +485,7 @@ impl Run {
             return self.commit_text(message, extent, ended);
         }
         self.pauses = Pauses::default();
-        let allowed = if self.is_spent() { 0 } else { self.tool_calls_left() };
-        self.refused = calls.len() > allowed as usize;
+        let allowed = self.meter.admit_calls(calls.len());
         let work = StepCalls::plan(calls, &self.tools, allowed);
         let open = CallChange::Open(work.intents());
         self.commit(vec![message], open, Next::Dispatch(work));

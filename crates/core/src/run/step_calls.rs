@@ -37,7 +37,7 @@ enum CallState {
 
 impl StepCalls {
     /// Plans the calls of a response. At most `allowed` of them are run.
-    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: u32) -> Self {
+    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: usize) -> Self {
         let mut remaining = allowed;
         let plan = |(call, unreadable): (ToolCall, Option<String>)| {
             let error = match (tools.get(&call.name), unreadable) {
