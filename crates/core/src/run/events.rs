@@ -67,7 +67,7 @@ impl Run {
             result: done.text.clone(),
             structured_output: done.structured_output.clone(),
             extraction_required: self.settings.extraction_retries.is_some() && done.cause.is_none(),
-            usage: self.progress.usage,
+            usage: self.ledger.progress().usage,
             terminal_cause_kind: done.cause,
         }
     }

@@ -8,14 +8,10 @@ use super::machine::{Next, Run, State};
 use super::meter::since;
 use super::outcome::Outcome;
 use super::step_calls::{Started, StepCalls};
-use crate::compact::estimate;
 use crate::{
     AgentEvent, AssistantBlock, ErrorClass, HookPoint, Message, ModelError, ModelErrorKind, Retry,
     RetryDecision, RetryFailure, StopReason, TerminalCause, Timestamp,
 };
-
-/// Maximum number of times the context is halved before the model's rejection is final.
-const MAX_SQUEEZED: u32 = 5;
 
 impl Run {
     pub(super) fn failed(&mut self, error: &ModelError) {
@@ -28,21 +24,15 @@ impl Run {
     }
 
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
-        if error.kind == ModelErrorKind::ContextOverflow
-            && !self.overflowed
-            && self.meter.can_summarize()
-            && let Some(kept_from) = self.overflow_cut()
-        {
-            self.overflowed = true;
-            return self.summarize(kept_from);
-        }
-        let half = estimate(&self.transcript.context()) / 2;
-        if error.kind == ModelErrorKind::ContextOverflow
-            && self.halvings < MAX_SQUEEZED
-            && !self.prompt_exceeds(half)
-        {
-            self.halvings += 1;
-            return self.call_model(ModelTask::Step, State::Asking(attempt));
+        if error.kind == ModelErrorKind::ContextOverflow {
+            if self.meter.can_summarize()
+                && let Some(kept_from) = self.window.overflow_cut(self.ledger.transcript())
+            {
+                return self.summarize(kept_from);
+            }
+            if self.window.halve(self.ledger.transcript()) {
+                return self.call_model(ModelTask::Step, State::Asking(attempt));
+            }
         }
         match self.decide_retry(error, attempt) {
             RetryDecision::After(_) => self.state = State::BackingOff(Attempt::Step(attempt + 1)),
@@ -139,7 +129,7 @@ impl Run {
         if !partial.trim().is_empty() && !is_unchecked {
             blocks.push(AssistantBlock::Text { text: partial.to_owned(), meta: None });
         }
-        let is_needed = !blocks.is_empty() || self.transcript.is_unanswered(&[]);
+        let is_needed = !blocks.is_empty() || self.ledger.transcript().is_unanswered(&[]);
         is_needed.then(|| cancelled_message(blocks, self.effects.now()))
     }
 

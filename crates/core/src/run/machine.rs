@@ -6,18 +6,17 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::effect::{
-    BudgetUsage, CallChange, Commit, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
+    BudgetUsage, CallChange, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
 };
 use super::extract::{Attempt, Extraction};
 use super::hooks::ResponseSummary;
+use super::ledger::Ledger;
 use super::meter::Meter;
 use super::opening::Opening;
 use super::outcome::{Completion, Failure, Outcome, RunEnd, RunReport};
 use super::pause::Pauses;
 use super::step_calls::{Started, StepCalls, normalize_blocks};
-use crate::compact::{estimate, estimate_tokens};
-use crate::fit::fit_to_window;
-use crate::transcript::CompactedMessages;
+use super::window::ContextWindow;
 use crate::{
     AgentEvent, AssistantBlock, BudgetLimits, CompactionPolicy, ErrorClass, FindPinned, HookInvocation,
     HookPoint, HookPoints, Message, ModelError, ModelErrorKind, ModelResponse, Price, Provider, RetryPolicy,
@@ -63,18 +62,14 @@ pub struct RunSettings {
 #[derive(Debug)]
 pub struct Run {
     pub(super) settings: RunSettings,
-    pub(super) transcript: Transcript,
-    pub(super) progress: Progress,
+    pub(super) ledger: Ledger,
     pub(super) state: State,
     pub(super) effects: Effects,
     pub(super) tools: Arc<ToolTable>,
     pub(super) meter: Meter,
     pub(super) step_usage: Usage,
     pub(super) stop: Option<Stop>,
-    pub(super) overflowed: bool,
-    pub(super) compacted: CompactedMessages,
-    /// Number of times the model rejected a context that should have fit; each time, half as much is sent.
-    pub(super) halvings: u32,
+    pub(super) window: ContextWindow,
     pub(super) pauses: Pauses,
     /// Error of the last model call, if it failed.
     pub(super) last_failure: Option<String>,
@@ -165,17 +160,14 @@ impl Run {
         used.tool_calls += opening.answered;
         let mut run = Self {
             meter: Meter::new(&settings, used, now),
+            window: ContextWindow::new(&settings),
             settings,
-            transcript,
-            progress,
+            ledger: Ledger::new(transcript, progress),
             state: State::Ended,
             effects: Effects::new(now),
             tools: Arc::default(),
             step_usage: Usage::default(),
             stop: None,
-            overflowed: false,
-            compacted: CompactedMessages::default(),
-            halvings: 0,
             pauses: Pauses::default(),
             last_failure: None,
             called_at: now,
@@ -207,32 +199,13 @@ impl Run {
     /// Returns the context of a step, fitted to the model's window without the `reserved` tokens.
     #[must_use]
     pub fn context(&self, reserved: u64) -> Vec<Arc<Message>> {
-        let context = self.transcript.context();
-        let window = self.settings.compaction.and_then(|policy| policy.window);
-        let room = match (window, self.halvings) {
-            (Some(window), 0) => window.saturating_sub(reserved),
-            (None, 0) => return context,
-            (window, squeezed) => {
-                let room = window.map_or(u64::MAX, |window| window.saturating_sub(reserved));
-                room.min(estimate(&context)) >> squeezed
-            }
-        };
-        if self.halvings == 0 && self.prompt_exceeds(room) { context } else { fit_to_window(context, room) }
-    }
-
-    /// Returns `true` if the latest prompt does not fit by itself. It is not truncated, because the user would not know
-    /// that the model answers something else. The provider rejects it, and in later runs it is history, which is
-    /// truncated.
-    pub(super) fn prompt_exceeds(&self, room: u64) -> bool {
-        let context = self.transcript.context();
-        let last = context.last().filter(|message| matches!(***message, Message::User { .. }));
-        last.is_some_and(|prompt| estimate_tokens(prompt) > room)
+        self.window.fit(self.ledger.transcript().context(), reserved)
     }
 
     /// Returns the transcript, uncommitted messages included.
     #[must_use]
     pub fn transcript(&self) -> &Transcript {
-        &self.transcript
+        self.ledger.transcript()
     }
 
     /// Returns the remaining time of the run, or `None` if it has no time limit.
@@ -261,32 +234,27 @@ impl Run {
 
     /// Queues a commit; events emitted afterwards are emitted only once it is durable.
     pub(super) fn commit(&mut self, messages: Vec<Arc<Message>>, calls: CallChange, next: Next) {
-        for message in &messages {
-            self.transcript.push(Arc::clone(message));
-        }
         let next = self.before_end(next);
         let end = match &next {
             Next::Finish(outcome) => Some(RunEnd::from(outcome)),
             _ => None,
         };
-        let ends = end.is_some();
         let spent = (end == Some(RunEnd::Pending)).then(|| self.meter.used(self.effects.now()));
-        self.progress.last_run = Some(LastRun { id: self.settings.run_id, end, spent });
-        let left_out = std::mem::take(&mut self.compacted);
-        let commit = Commit { messages, calls, progress: self.progress, ends, compacted: left_out };
+        let last_run = LastRun { id: self.settings.run_id, end, spent };
+        let commit = self.ledger.commit(messages, calls, last_run);
         self.effects.push(Effect::Commit(Box::new(commit)));
         self.state = State::Committing(next);
     }
 
     pub(super) fn count(&mut self, usage: Usage) {
-        self.progress.usage += usage;
-        self.progress.cost += self.meter.count_usage(usage, &mut self.effects);
+        let cost = self.meter.count_usage(usage, &mut self.effects);
+        self.ledger.count_usage(usage, cost);
     }
 
     /// Counts a model call that returned a response, regardless of its purpose.
     pub(super) fn count_step(&mut self) {
         self.meter.count_step();
-        self.progress.steps += 1;
+        self.ledger.count_step();
     }
 
     pub(super) fn call_model(&mut self, ask: ModelTask, state: State) {
@@ -304,7 +272,7 @@ impl Run {
     }
 
     pub(super) fn completion(&self, cause: Option<TerminalCause>) -> Completion {
-        let text = self.transcript.last_text().unwrap_or_default();
+        let text = self.ledger.transcript().last_text().unwrap_or_default();
         Completion { text, cause, last_failure: self.last_failure.clone(), ..Completion::default() }
     }
 
@@ -391,8 +359,8 @@ impl Run {
             }
         }
         let BudgetUsage { steps, tool_calls, .. } = self.meter.used(self.effects.now());
-        let usage = self.progress.usage;
-        let cost = self.settings.price.map(|_| self.progress.cost);
+        let &Progress { usage, cost, .. } = self.ledger.progress();
+        let cost = self.settings.price.map(|_| cost);
         self.effects.push(Effect::End(Box::new(RunReport { outcome, steps, tool_calls, usage, cost })));
     }
 
@@ -432,7 +400,7 @@ impl Run {
         }
         self.tools = tools;
         self.effects.emit(AgentEvent::TurnStarted { turn_number: self.meter.steps() });
-        match self.compaction_due() {
+        match self.window.due_cut(&self.ledger).filter(|_| self.meter.can_summarize()) {
             Some(kept_from) => self.summarize(kept_from),
             None => self.call_model_for_step(1),
         }
@@ -451,10 +419,8 @@ impl Run {
         self.last_failure = None;
         self.count(usage);
         self.step_usage = usage;
-        self.progress.last_input_tokens = usage.input_tokens
-            + usage.cache_read_tokens.unwrap_or(0)
-            + usage.cache_creation_tokens.unwrap_or(0);
-        let calls = normalize_blocks(&mut blocks, self.progress.steps);
+        self.ledger.set_context_tokens(usage);
+        let calls = normalize_blocks(&mut blocks, self.ledger.progress().steps);
         if !has_content(&blocks) {
             return self.step_failed(
                 &ModelError {
@@ -477,7 +443,7 @@ impl Run {
     pub(super) fn take(&mut self, StepResponse { answer, calls }: StepResponse) {
         let ModelResponse { blocks, stop_reason, extent, usage } = answer;
         self.count_step();
-        self.overflowed = false;
+        self.window.accepted();
         self.announce(&blocks);
         let message = Arc::new(Message::Assistant { blocks, stop_reason, created_at: self.effects.now() });
         let ended = AgentEvent::TurnCompleted { stop_reason, usage };

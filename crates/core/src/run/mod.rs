@@ -16,6 +16,7 @@ mod events;
 mod extract;
 mod failure;
 mod hooks;
+mod ledger;
 mod machine;
 mod meter;
 mod opening;
@@ -23,6 +24,7 @@ mod outcome;
 mod pause;
 mod prompt;
 mod step_calls;
+mod window;
 
 #[cfg(test)]
 mod tests;
