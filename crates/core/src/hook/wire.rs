@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Content, ContentBlock, ErrorClass, ErrorReport, HookPoint, HookReason, SessionId, StopReason, ToolCall,
-    ToolOutput, Usage,
+    AssistantBlock, Content, ContentBlock, ErrorClass, ErrorReport, HookPoint, HookReason, ModelResponse,
+    SessionId, StopReason, ToolCall, ToolOutput, Usage,
 };
 
 /// Input of a hook. Fields that do not apply to its point are omitted.
@@ -116,6 +116,21 @@ pub struct HookResponse {
     /// Tokens used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+impl From<&ModelResponse> for HookResponse {
+    fn from(response: &ModelResponse) -> Self {
+        let (mut assistant_text, mut tool_call_names) = (String::new(), Vec::new());
+        for block in &response.blocks {
+            match block {
+                AssistantBlock::Text { text, .. } => assistant_text.push_str(text),
+                AssistantBlock::ToolUse { name, .. } => tool_call_names.push(name.clone()),
+                _ => {}
+            }
+        }
+        let (stop_reason, usage) = (Some(response.stop_reason), Some(response.usage));
+        Self { assistant_text, tool_call_names, stop_reason, usage }
+    }
 }
 
 /// A call that is about to be run.

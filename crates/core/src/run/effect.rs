@@ -74,6 +74,10 @@ impl Effects {
         self.push(Effect::Emit(event));
     }
 
+    pub(super) fn emit_all(&mut self, events: impl IntoIterator<Item = AgentEvent>) {
+        self.queue.extend(events.into_iter().map(Effect::Emit));
+    }
+
     /// Drops the effects that are not performed yet, and cancels the others.
     pub(super) fn cancel_all(&mut self) {
         self.queue.clear();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::effect::{BudgetUsage, Effects};
-use super::machine::RunSettings;
+use super::settings::RunSettings;
 use crate::{AgentEvent, BudgetLimits, BudgetType, Price, Timestamp, Usage, Usd};
 
 /// Counts what a run uses, and warns when a budget is nearly exhausted.

@@ -9,20 +9,21 @@
 //! - after any failure, interrupt, or crash, the session can be opened for another run;
 //! - the run ends.
 
-mod calls;
-mod compaction;
 mod effect;
 mod events;
 mod extract;
-mod failure;
-mod hooks;
+mod finish;
 mod ledger;
 mod machine;
 mod meter;
+mod model_calls;
 mod opening;
 mod outcome;
 mod pause;
 mod prompt;
+mod settings;
+mod states;
+mod step;
 mod step_calls;
 mod window;
 
@@ -33,6 +34,7 @@ pub use crate::transcript::CompactedMessages;
 pub use effect::{
     BudgetUsage, CallChange, CallIntent, Commit, Effect, Input, LastRun, ModelTask, Progress, Stop, ToolTable,
 };
-pub use machine::{Run, RunSettings};
+pub use machine::Run;
 pub use opening::{InputError, Opening, RunInput, StoredCall, open};
 pub use outcome::{Completion, ExtractionError, Failure, Outcome, Pending, RunEnd, RunReport};
+pub use settings::RunSettings;

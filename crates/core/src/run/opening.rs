@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::result_messages;
-use super::failure::cancelled_message;
-use super::prompt::{APPROVAL_TIMED_OUT, DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED};
-use super::step_calls::{CallAnswer, StepCalls};
+use super::prompt::{APPROVAL_TIMED_OUT, DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED, cancelled_message};
+use super::step_calls::{CallAnswer, StepCalls, result_messages};
 use super::{CallChange, CallIntent, LastRun, RunEnd};
 use crate::{
     Approval, CompletedCall, Content, Decision, Message, Timestamp, ToolCall, ToolFailure, ToolOutput,

@@ -1,20 +1,23 @@
 //! The tool calls of one step: who runs each, and its result.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::prompt::{INTERRUPTED, NO_BUDGET, NOT_STARTED};
 use super::{CallIntent, Pending, ToolTable};
 use crate::{
-    ApprovalRequest, AssistantBlock, CompletedCall, Timestamp, ToolCall, ToolFailure, ToolOutput, ToolResult,
-    ToolRoute,
+    AgentEvent, ApprovalRequest, AssistantBlock, CompletedCall, Message, StopReason, Timestamp, ToolCall,
+    ToolFailure, ToolOutput, ToolRoute, Usage,
 };
 
 /// The calls of one step, in call order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepCalls {
     calls: Vec<Planned>,
+    /// Tokens used by the step.
+    usage: Usage,
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +40,12 @@ enum CallState {
 
 impl StepCalls {
     /// Plans the calls of a response. At most `allowed` of them are run.
-    pub(super) fn plan(calls: Vec<(ToolCall, Option<String>)>, tools: &ToolTable, allowed: usize) -> Self {
+    pub(super) fn plan(
+        calls: Vec<(ToolCall, Option<String>)>,
+        usage: Usage,
+        tools: &ToolTable,
+        allowed: usize,
+    ) -> Self {
         let mut remaining = allowed;
         let plan = |(call, unreadable): (ToolCall, Option<String>)| {
             let error = match (tools.get(&call.name), unreadable) {
@@ -61,7 +69,7 @@ impl StepCalls {
             };
             Planned { call, fate }
         };
-        Self { calls: calls.into_iter().map(plan).collect() }
+        Self { calls: calls.into_iter().map(plan).collect(), usage }
     }
 
     /// Resumes the calls of a step after some were approved: those without a result are run.
@@ -73,7 +81,7 @@ impl StepCalls {
             };
             Planned { call, fate }
         };
-        Self { calls: calls.into_iter().map(plan).collect() }
+        Self { calls: calls.into_iter().map(plan).collect(), usage: Usage::default() }
     }
 
     /// Returns the calls to store before any of them is run.
@@ -128,13 +136,25 @@ impl StepCalls {
     }
 
     /// Records the result of a running call; returns `None` if no such call is running.
-    pub(super) fn finish(&mut self, id: &str, output: ToolOutput) -> Option<(ToolCall, ToolResult)> {
+    pub(super) fn finish(&mut self, id: &str, output: ToolOutput, duration_ms: u64) -> Option<AgentEvent> {
         let planned =
             self.calls.iter_mut().find(|p| p.call.id == id && matches!(p.fate, CallState::Local))?;
         let settled = output.truncated().into_completed_call(id);
-        let result = settled.result.clone();
+        let event = AgentEvent::ToolExecutionCompleted {
+            id: id.to_owned(),
+            name: planned.call.name.clone(),
+            result: settled.result.content.to_text(),
+            content: settled.result.content.blocks().to_vec(),
+            is_error: settled.result.is_error,
+            duration_ms,
+        };
         planned.fate = CallState::Done { settled, saved: false };
-        Some((planned.call.clone(), result))
+        Some(event)
+    }
+
+    /// Returns the tokens used by the step.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// Returns the results that are not stored yet, and marks them as stored.
@@ -189,6 +209,22 @@ pub(super) struct CallAnswer {
 pub(super) enum Started {
     Yes,
     No,
+}
+
+/// Creates the messages that answer a step's calls: the results, followed by the images that tools generated.
+pub(super) fn result_messages(settled: Vec<CompletedCall>, now: Timestamp) -> Vec<Arc<Message>> {
+    let mut results = Vec::with_capacity(settled.len());
+    let mut blocks = Vec::new();
+    for CompletedCall { result, images } in settled {
+        results.push(result);
+        blocks.extend(images.into_iter().map(AssistantBlock::Image));
+    }
+    let mut messages = vec![Arc::new(Message::ToolResults { results, created_at: now })];
+    if !blocks.is_empty() {
+        let stop_reason = StopReason::EndTurn;
+        messages.push(Arc::new(Message::Assistant { blocks, stop_reason, created_at: now }));
+    }
+    messages
 }
 
 fn not_found(name: &str, tools: &ToolTable) -> ToolOutput {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::effect::ModelTask;
 use super::ledger::Ledger;
-use super::machine::RunSettings;
 use super::prompt;
+use super::settings::RunSettings;
 use crate::compact::{CarriedOver, carry_over, cut_point, estimate, estimate_tokens};
 use crate::fit::fit_to_window;
 use crate::{CompactionPolicy, FindPinned, Message, Timestamp, Transcript};

@@ -1,0 +1,100 @@
+//! The states of a run, and what follows them.
+
+use serde_json::Value;
+
+use super::effect::Stop;
+use super::extract::Extraction;
+use super::opening::Opening;
+use super::outcome::Outcome;
+use super::step_calls::StepCalls;
+use crate::{HookPoint, HookPoints, ModelResponse, ToolCall};
+
+/// How far a run has come.
+#[derive(Debug, PartialEq)]
+pub(super) enum Phase {
+    /// The opening is not durable yet; until then, the run does not exist.
+    Opening,
+    /// The opening is durable.
+    Running,
+    /// The hooks of a successful run were called; they are called once.
+    Concluded,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    /// A commit is in progress; this follows it, unless the run must stop.
+    Committing { next: Next, stop: Option<Stop> },
+    /// Hooks are running; this follows them.
+    RunningHooks(HookPoint, Next),
+    /// The calls of a step are being checked before they run.
+    CheckingCalls(StepCalls),
+    /// The driver is refreshing the tools.
+    Boundary,
+    /// The driver is refreshing the tools before approved calls of an earlier run are started.
+    ResumingApproved(StepCalls),
+    /// The model is being called for a step, for the nth time.
+    Asking(u32),
+    /// The model is being called for a summary of the messages before this one.
+    Summarizing(u64),
+    /// The model is being called for the structured output.
+    Extracting(Extraction),
+    /// The model will be called again after a delay.
+    BackingOff(Attempt),
+    /// Tools are running.
+    Working(StepCalls),
+    /// The run is over.
+    Ended,
+}
+
+/// The operation to retry after a delay.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Step(u32),
+    Extraction(Extraction),
+}
+
+/// The next transition, once a commit is durable or hooks have agreed.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The run starts.
+    Open(Opening),
+    /// A step is over; this follows.
+    EndStep(Box<Self>),
+    Boundary,
+    Ask,
+    /// The model is called for a step.
+    Request,
+    /// The model's response is accepted.
+    Take(StepResponse),
+    Dispatch(StepCalls),
+    Resume(StepCalls),
+    /// Approved calls of an earlier run are started.
+    ResumeApproved(StepCalls),
+    /// The answer, which is this text, is complete, and its structured output is still to be extracted.
+    Extract(Extraction, String),
+    /// The model is called for the structured output.
+    RequestOutput(Extraction),
+    /// The model's structured output is validated.
+    TakeOutput(Extraction, Result<Value, String>),
+    /// The end is committed.
+    Conclude(Outcome),
+    Finish(Outcome),
+}
+
+impl Next {
+    /// Inserts the hooks of the last step between its commit and this transition.
+    pub(super) fn after_last_step(self, hooks: HookPoints) -> Self {
+        match self {
+            next if !hooks.has(HookPoint::TurnBoundary) => next,
+            Self::Finish(outcome) => Self::EndStep(Box::new(Self::Conclude(outcome))),
+            next => Self::EndStep(Box::new(next)),
+        }
+    }
+}
+
+/// A response to a step, with its calls.
+#[derive(Debug)]
+pub(super) struct StepResponse {
+    pub(super) answer: ModelResponse,
+    pub(super) calls: Vec<(ToolCall, Option<String>)>,
+}
