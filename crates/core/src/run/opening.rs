@@ -134,8 +134,8 @@ pub fn open(
         let started = work.local().into_iter().map(begin).collect();
         (CallChange::Update { calls: started, results: work.take_unsaved() }, Some(work))
     } else {
-        let settled = resolved.into_iter().filter_map(|(_, answered)| Some(answered?.settled)).collect();
-        messages.extend(result_messages(settled, now));
+        let results = resolved.into_iter().filter_map(|(_, answered)| Some(answered?.result)).collect();
+        messages.extend(result_messages(results, now));
         (CallChange::Close, None)
     };
     if !prompt_is_blank {
@@ -185,11 +185,11 @@ impl StoredCalls<'_> {
 
     /// Determines the result of a call, or `None` if it is to be run now.
     fn resolve_call(&self, call: ToolCall, replies: &CallerReplies) -> (ToolCall, Option<CallAnswer>) {
-        let new = |settled: CompletedCall| Some(CallAnswer { settled, saved: false });
-        let failure =
-            |failure, why: &str| new(ToolOutput::failure(failure, why).into_completed_call(&call.id));
+        let failure = |failure, why: &str| {
+            Some(CallAnswer::from(ToolOutput::failure(failure, why).into_completed_call(&call.id)))
+        };
         let answered = if let Some(result) = replies.results.get(&call.id) {
-            new(CompletedCall::from(result.clone()))
+            Some(CompletedCall::from(result.clone()).into())
         } else if self.awaits_approval(&call.id) {
             match replies.decisions.get(&call.id) {
                 Some(Decision::Approve) if self.is_too_late(&call.id) => {
@@ -205,7 +205,7 @@ impl StoredCalls<'_> {
             failure(ToolFailure::Interrupted, NOT_STARTED)
         } else {
             let saved = self.stored.get(call.id.as_str()).and_then(|call| call.result.clone());
-            let saved = saved.map(|settled| CallAnswer { settled, saved: true });
+            let saved = saved.map(|result| CallAnswer { result, saved: true });
             saved.or_else(|| failure(ToolFailure::Interrupted, INTERRUPTED))
         };
         (call, answered)
