@@ -13,7 +13,7 @@ use super::extract::Extraction;
 use super::machine::Run;
 use super::outcome::{Completion, Failure, Outcome, RunReport};
 use super::prompt::cancelled_message;
-use super::states::{Attempt, Next, Phase, State};
+use super::states::{Next, Phase, State};
 use super::step_calls::{Started, StepCalls};
 use crate::{
     AssistantBlock, Denial, DenialKind, ErrorClass, HookPoint, HookResponse, Message, ModelError,
@@ -94,8 +94,9 @@ impl Run {
     }
 
     pub(super) fn extraction_failed(&mut self, error: &ModelError, mut extraction: Extraction) {
-        match self.decide_retry(error, extraction.failed()) {
-            RetryDecision::After(_) => self.state = State::BackingOff(Attempt::Extraction(extraction)),
+        let attempt = extraction.failed();
+        match self.model_calls.failed(error, attempt, &self.meter, &mut self.effects) {
+            RetryDecision::After(_) => self.state = State::BackingOff(Next::AskOutput(extraction)),
             RetryDecision::Exhausted | RetryDecision::GiveUp => {
                 self.give_up_extraction(&extraction, &error.to_string(), None);
             }
@@ -116,52 +117,42 @@ impl Run {
         self.finish(Outcome::Completed(done));
     }
 
-    pub(super) fn denied(&mut self, denial: &Denial, point: HookPoint, next: Next) {
+    pub(super) fn denied(&mut self, denial: &Denial, next: Next) {
         let cause = match denial.kind {
             DenialKind::Denied => TerminalCause::HookDenied,
             DenialKind::Failed => TerminalCause::HookFailure,
         };
         let (class, message) = (ErrorClass::Hook, denial.to_message());
-        match (point, next) {
+        match next {
             // Nothing has happened yet, so there is nothing to commit.
-            (_, Next::Open(_)) => self.end(Outcome::Failed(Failure { class, cause, message })),
+            Next::Open(_) => self.end(Outcome::Failed(Failure { class, cause, message })),
             // The answer itself is already committed.
-            (
-                HookPoint::PreLlmRequest | HookPoint::PostLlmResponse,
-                Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _),
-            ) => self.give_up_extraction(&extraction, &message, None),
+            Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _) => {
+                self.give_up_extraction(&extraction, &message, None);
+            }
             _ => self.fail(class, cause, message),
         }
     }
 
     /// Stops the run in any state.
     pub(super) fn stop(&mut self, state: State, stop: Stop, partial: &str) {
-        match state {
-            State::Ended => {}
+        let (next, partial) = match state {
+            State::Ended => return,
             State::Committing { next, stop: earlier } => {
-                self.state = State::Committing { next, stop: earlier.or(Some(stop)) };
+                return self.state = State::Committing { next, stop: earlier.or(Some(stop)) };
             }
             State::CheckingCalls(calls) | State::ResumingApproved(calls) => {
-                self.cut_off(calls, Started::No, stop)
+                return self.cut_off(calls, Started::No, stop);
             }
-            State::Working(calls) => self.cut_off(calls, Started::Yes, stop),
-            State::RunningHooks(_, next) => {
-                self.effects.push(Effect::CancelAll);
-                self.halt(next, stop);
-            }
-            State::Boundary | State::Summarizing(_) => {
-                self.effects.push(Effect::CancelAll);
-                self.finish_stopped(stop, "");
-            }
-            State::Asking(_) | State::BackingOff(Attempt::Step(_)) => {
-                self.effects.push(Effect::CancelAll);
-                self.finish_stopped(stop, partial);
-            }
-            State::Extracting(extraction) | State::BackingOff(Attempt::Extraction(extraction)) => {
-                self.effects.push(Effect::CancelAll);
-                self.stop_extraction(&extraction, stop);
-            }
-        }
+            State::Working(calls) => return self.cut_off(calls, Started::Yes, stop),
+            State::RunningHooks(next) => (next, ""),
+            State::Boundary | State::Summarizing(_) => (Next::Boundary, ""),
+            State::Asking(attempt) => (Next::Ask(attempt), partial),
+            State::BackingOff(next) => (next, partial),
+            State::Extracting(extraction) => (Next::RequestOutput(extraction), ""),
+        };
+        self.effects.push(Effect::CancelAll);
+        self.halt(next, stop, partial);
     }
 
     /// Continues once a commit is durable, unless the run must stop.
@@ -170,13 +161,13 @@ impl Run {
             self.phase = Phase::Running;
         }
         match stop {
-            Some(stop) => self.halt(next, stop),
+            Some(stop) => self.halt(next, stop, ""),
             None => self.proceed(next),
         }
     }
 
-    /// Ends the run instead of continuing. A committed end is final.
-    fn halt(&mut self, next: Next, stop: Stop) {
+    /// Ends the run instead of continuing; `partial` is the text streamed so far. A committed end is final.
+    fn halt(&mut self, next: Next, stop: Stop, partial: &str) {
         match next {
             Next::Finish(outcome) => self.end(outcome),
             Next::Open(_) => {
@@ -185,16 +176,18 @@ impl Run {
             }
             Next::Dispatch(calls) | Next::ResumeApproved(calls) => self.cut_off(calls, Started::No, stop),
             Next::Resume(calls) => self.cut_off(calls, Started::Yes, stop),
-            Next::EndStep(next) => self.halt(*next, stop),
+            Next::EndStep(next) => self.halt(*next, stop, partial),
             Next::Extract(extraction, text) => {
                 self.emit_answer(text);
                 self.stop_extraction(&extraction, stop);
             }
-            Next::RequestOutput(extraction) | Next::TakeOutput(extraction, _) => {
+            Next::AskOutput(extraction)
+            | Next::RequestOutput(extraction)
+            | Next::TakeOutput(extraction, _) => {
                 self.stop_extraction(&extraction, stop);
             }
-            Next::Boundary | Next::Ask | Next::Request | Next::Take(_) | Next::Conclude(_) => {
-                self.finish_stopped(stop, "");
+            Next::Boundary | Next::Ask(_) | Next::Request | Next::Take(..) | Next::Conclude(_) => {
+                self.finish_stopped(stop, partial);
             }
         }
     }

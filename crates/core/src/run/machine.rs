@@ -12,7 +12,7 @@ use super::opening::Opening;
 use super::outcome::{Outcome, RunEnd};
 use super::pause::Pauses;
 use super::settings::RunSettings;
-use super::states::{Attempt, Next, Phase, State};
+use super::states::{Next, Phase, State};
 use super::window::ContextWindow;
 use crate::{AgentEvent, HookInvocation, HookPoint, Message, Timestamp, Transcript, Usage};
 
@@ -106,32 +106,21 @@ impl Run {
                     None => self.state = State::Working(calls),
                 }
             }
-            (State::RunningHooks(_, next), Input::HooksFinished(Ok(()))) => self.proceed(next),
-            (State::RunningHooks(point, next), Input::HooksFinished(Err(denial))) => {
-                self.denied(&denial, point, next)
-            }
+            (State::RunningHooks(next), Input::HooksFinished(Ok(()))) => self.proceed(next),
+            (State::RunningHooks(next), Input::HooksFinished(Err(denial))) => self.denied(&denial, next),
+            (State::BackingOff(next), Input::SleepElapsed) => self.proceed(next),
             (State::CheckingCalls(calls), Input::CallsChecked(denied)) => self.calls_checked(calls, denied),
             (State::Boundary, Input::Tools(tools)) => self.start_step(tools),
             (State::ResumingApproved(calls), Input::Tools(tools)) => self.dispatch_approved(calls, tools),
             (State::Asking(attempt), Input::ModelResponded(answer)) => self.step_responded(answer, attempt),
             (State::Asking(attempt), Input::Failed(error)) => self.step_failed(&error, attempt),
-            (State::Summarizing(kept_from), Input::ModelResponded(answer)) => {
-                self.summarized(&answer, kept_from)
-            }
-            (State::Summarizing(kept_from), Input::Failed(error)) => {
-                self.summary_failed(&error.to_string(), kept_from)
-            }
+            (State::Summarizing(cut), Input::ModelResponded(answer)) => self.summarized(&answer, cut),
+            (State::Summarizing(cut), Input::Failed(error)) => self.summary_failed(error.to_string(), cut),
             (State::Extracting(extraction), Input::Extracted { text, usage, verdict }) => {
                 self.extracted(extraction, text, usage, verdict);
             }
             (State::Extracting(extraction), Input::Failed(error)) => {
                 self.extraction_failed(&error, extraction)
-            }
-            (State::BackingOff(Attempt::Step(attempt)), Input::SleepElapsed) => {
-                self.call_model_for_step(attempt)
-            }
-            (State::BackingOff(Attempt::Extraction(extraction)), Input::SleepElapsed) => {
-                self.extract(extraction)
             }
             (state, Input::Stop { stop, partial }) => self.stop(state, stop, &partial),
             (state, _) => self.state = state,
@@ -144,9 +133,9 @@ impl Run {
             Next::Open(opening) => self.open(opening),
             Next::EndStep(next) => self.run_hooks(HookPoint::TurnBoundary, *next, |_| {}),
             Next::Boundary => self.enter_boundary(),
-            Next::Ask => self.call_model_for_step(1),
+            Next::Ask(attempt) => self.call_model_for_step(attempt),
             Next::Request => self.call_model(ModelTask::Step, State::Asking(1)),
-            Next::Take(response) => self.take(response),
+            Next::Take(response, calls) => self.take(response, calls),
             Next::Dispatch(calls) => self.check_calls(calls),
             Next::Resume(calls) => self.resume(calls),
             Next::ResumeApproved(calls) => self.resume_approved(calls),
@@ -158,6 +147,7 @@ impl Run {
                 self.emit_answer(text);
                 self.extract(extraction);
             }
+            Next::AskOutput(extraction) => self.extract(extraction),
             Next::RequestOutput(extraction) => {
                 let task = ModelTask::Extract(extraction.messages().to_vec());
                 self.call_model(task, State::Extracting(extraction));
@@ -212,7 +202,7 @@ impl Run {
         }
         prepare(&mut invocation);
         self.effects.push(Effect::RunHooks(Box::new(invocation)));
-        self.state = State::RunningHooks(point, next);
+        self.state = State::RunningHooks(next);
     }
 
     /// Returns `true` if the hooks of a successful run are still to be called.

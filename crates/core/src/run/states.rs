@@ -6,8 +6,8 @@ use super::effect::Stop;
 use super::extract::Extraction;
 use super::opening::Opening;
 use super::outcome::Outcome;
-use super::step_calls::StepCalls;
-use crate::{HookPoint, HookPoints, ModelResponse, ToolCall};
+use super::step_calls::{RequestedCall, StepCalls};
+use crate::{HookPoint, HookPoints, ModelResponse};
 
 /// How far a run has come.
 #[derive(Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub(super) enum State {
     /// A commit is in progress; this follows it, unless the run must stop.
     Committing { next: Next, stop: Option<Stop> },
     /// Hooks are running; this follows them.
-    RunningHooks(HookPoint, Next),
+    RunningHooks(Next),
     /// The calls of a step are being checked before they run.
     CheckingCalls(StepCalls),
     /// The driver is refreshing the tools.
@@ -39,21 +39,14 @@ pub(super) enum State {
     /// The model is being called for the structured output.
     Extracting(Extraction),
     /// The model will be called again after a delay.
-    BackingOff(Attempt),
+    BackingOff(Next),
     /// Tools are running.
     Working(StepCalls),
     /// The run is over.
     Ended,
 }
 
-/// The operation to retry after a delay.
-#[derive(Debug)]
-pub(super) enum Attempt {
-    Step(u32),
-    Extraction(Extraction),
-}
-
-/// The next transition, once a commit is durable or hooks have agreed.
+/// The next transition, once a commit is durable, hooks have agreed, or a delay is over.
 #[derive(Debug)]
 pub(super) enum Next {
     /// The run starts.
@@ -61,17 +54,20 @@ pub(super) enum Next {
     /// A step is over; this follows.
     EndStep(Box<Self>),
     Boundary,
-    Ask,
-    /// The model is called for a step.
+    /// The model is called for a step, for the nth time, within the budget.
+    Ask(u32),
+    /// The model is called for a step, for the first time.
     Request,
-    /// The model's response is accepted.
-    Take(StepResponse),
+    /// The model's response, with these calls, is accepted.
+    Take(ModelResponse, Vec<RequestedCall>),
     Dispatch(StepCalls),
     Resume(StepCalls),
     /// Approved calls of an earlier run are started.
     ResumeApproved(StepCalls),
     /// The answer, which is this text, is complete, and its structured output is still to be extracted.
     Extract(Extraction, String),
+    /// The model is called for the structured output, within the budget.
+    AskOutput(Extraction),
     /// The model is called for the structured output.
     RequestOutput(Extraction),
     /// The model's structured output is validated.
@@ -90,11 +86,4 @@ impl Next {
             next => Self::EndStep(Box::new(next)),
         }
     }
-}
-
-/// A response to a step, with its calls.
-#[derive(Debug)]
-pub(super) struct StepResponse {
-    pub(super) answer: ModelResponse,
-    pub(super) calls: Vec<(ToolCall, Option<String>)>,
 }

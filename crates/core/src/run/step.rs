@@ -7,8 +7,8 @@ use super::events::{response_events, result_events};
 use super::machine::Run;
 use super::outcome::{Outcome, Pending};
 use super::prompt::NO_BUDGET;
-use super::states::{Attempt, Next, State, StepResponse};
-use super::step_calls::{StepCalls, normalize_blocks, result_messages};
+use super::states::{Next, State};
+use super::step_calls::{RequestedCall, StepCalls, normalize_blocks, result_messages};
 use crate::compact::estimate;
 use crate::{
     AgentEvent, ApprovalRequest, AssistantBlock, ErrorClass, HookPoint, HookResponse, Message, ModelError,
@@ -67,12 +67,12 @@ impl Run {
         }
         let point = HookPoint::PostLlmResponse;
         let response = self.settings.hooks.has(point).then(|| HookResponse::from(&answer));
-        let next = Next::Take(StepResponse { answer, calls });
+        let next = Next::Take(answer, calls);
         self.run_hooks(point, next, |invocation| invocation.llm_response = response);
     }
 
     /// Adds a response to the session.
-    pub(super) fn take(&mut self, StepResponse { answer, calls }: StepResponse) {
+    pub(super) fn take(&mut self, answer: ModelResponse, calls: Vec<RequestedCall>) {
         let ModelResponse { blocks, stop_reason, extent, usage } = answer;
         self.count_step();
         self.window.accepted();
@@ -103,21 +103,19 @@ impl Run {
                 return self.call_model(ModelTask::Step, State::Asking(attempt));
             }
         }
-        let (class, cause) = match (self.decide_retry(error, attempt), error.kind) {
-            (RetryDecision::After(_), _) => {
-                return self.state = State::BackingOff(Attempt::Step(attempt + 1));
-            }
-            (RetryDecision::Exhausted, _) => (ErrorClass::Llm, TerminalCause::RetryExhausted),
-            (_, ModelErrorKind::Auth) => (ErrorClass::Auth, TerminalCause::LlmFailure),
-            (_, ModelErrorKind::ContentFilter) => (ErrorClass::ContentFiltered, TerminalCause::LlmFailure),
-            _ => (ErrorClass::Llm, TerminalCause::LlmFailure),
-        };
+        let (class, cause) =
+            match (self.model_calls.failed(error, attempt, &self.meter, &mut self.effects), error.kind) {
+                (RetryDecision::After(_), _) => {
+                    return self.state = State::BackingOff(Next::Ask(attempt + 1));
+                }
+                (RetryDecision::Exhausted, _) => (ErrorClass::Llm, TerminalCause::RetryExhausted),
+                (_, ModelErrorKind::Auth) => (ErrorClass::Auth, TerminalCause::LlmFailure),
+                (_, ModelErrorKind::ContentFilter) => {
+                    (ErrorClass::ContentFiltered, TerminalCause::LlmFailure)
+                }
+                _ => (ErrorClass::Llm, TerminalCause::LlmFailure),
+            };
         self.fail(class, cause, error.to_string());
-    }
-
-    /// Decides about a retry and, if there is one, starts the delay.
-    pub(super) fn decide_retry(&mut self, error: &ModelError, attempt: u32) -> RetryDecision {
-        self.model_calls.failed(error, attempt, &self.meter, &mut self.effects)
     }
 
     fn summarize(&mut self, kept_from: u64) {
@@ -140,15 +138,15 @@ impl Run {
         };
         let text: String = answer.blocks.iter().filter_map(text).collect();
         if text.trim().is_empty() {
-            return self.summary_failed("the model returned no summary", kept_from);
+            return self.summary_failed("the model returned no summary".to_owned(), kept_from);
         }
         let summary = self.window.summary(&text, self.ledger.transcript(), kept_from, self.effects.now());
         self.compact(summary, kept_from, answer.usage.output_tokens);
     }
 
     /// Continues without a summary, or drops the oldest part of a history that does not fit the window.
-    pub(super) fn summary_failed(&mut self, error: &str, kept_from: u64) {
-        self.effects.emit(AgentEvent::CompactionFailed { error: error.to_owned() });
+    pub(super) fn summary_failed(&mut self, error: String, kept_from: u64) {
+        self.effects.emit(AgentEvent::CompactionFailed { error });
         if !self.window.must_compact(&self.ledger) {
             return self.call_model_for_step(1);
         }
@@ -160,7 +158,7 @@ impl Run {
         let messages_before = self.ledger.transcript().context().len() as u64;
         self.ledger.compact(kept_from, Arc::clone(&summary));
         let messages_after = self.ledger.transcript().context().len() as u64;
-        self.commit(vec![summary], CallChange::None, Next::Ask);
+        self.commit(vec![summary], CallChange::None, Next::Ask(1));
         self.effects.emit(AgentEvent::CompactionCompleted {
             summary_tokens,
             messages_before,

@@ -20,6 +20,9 @@ pub(super) struct StepCalls {
     usage: Usage,
 }
 
+/// A call of a response, and its raw arguments if they are invalid.
+pub(super) type RequestedCall = (ToolCall, Option<String>);
+
 #[derive(Debug, Clone)]
 struct StepCall {
     call: ToolCall,
@@ -53,14 +56,9 @@ impl StepCall {
 
 impl StepCalls {
     /// Plans the calls of a response. At most `allowed` of them are run.
-    pub(super) fn plan(
-        calls: Vec<(ToolCall, Option<String>)>,
-        usage: Usage,
-        tools: &ToolTable,
-        allowed: usize,
-    ) -> Self {
+    pub(super) fn plan(calls: Vec<RequestedCall>, usage: Usage, tools: &ToolTable, allowed: usize) -> Self {
         let mut remaining = allowed;
-        let plan = |(call, unreadable): (ToolCall, Option<String>)| {
+        let plan = |(call, unreadable): RequestedCall| {
             let planned = match (tools.get(&call.name), unreadable) {
                 (None, _) => Err(not_found(&call.name, tools)),
                 (_, Some(raw)) => Err(invalid(&raw)),
@@ -210,10 +208,7 @@ fn invalid(raw: &str) -> ToolOutput {
 
 /// Normalizes a response's blocks so that they can be sent to any provider: no empty text, and every call with a unique
 /// id and an object for arguments. Returns the calls, each with its raw arguments if they are invalid.
-pub(super) fn normalize_blocks(
-    blocks: &mut Vec<AssistantBlock>,
-    step: u64,
-) -> Vec<(ToolCall, Option<String>)> {
+pub(super) fn normalize_blocks(blocks: &mut Vec<AssistantBlock>, step: u64) -> Vec<RequestedCall> {
     blocks.retain(|block| match block {
         AssistantBlock::Text { text, .. } => !text.is_empty(),
         AssistantBlock::Reasoning { text, meta } => !text.is_empty() || meta.is_some(),
