@@ -64,27 +64,30 @@ impl Transcript {
     /// Returns the messages to send to the model: the summary, if any, and the messages after it.
     #[must_use]
     pub fn context(&self) -> Vec<Arc<Message>> {
-        let written = self.messages.iter().filter(|message| !is_summary(message));
-        self.summary.iter().chain(written).cloned().collect()
+        self.before(u64::MAX)
     }
 
     /// Returns the context before sequence number `end`, the summary included.
     pub(crate) fn before(&self, end: u64) -> Vec<Arc<Message>> {
-        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let written = self.messages.iter().take(count).filter(|message| !is_summary(message));
-        self.summary.iter().chain(written).cloned().collect()
+        let (written, _) = self.split_at(end);
+        self.summary.iter().chain(written.iter().filter(|message| !is_summary(message))).cloned().collect()
     }
 
     /// Returns the context from sequence number `start` on.
     pub(crate) fn since(&self, start: u64) -> Vec<Arc<Message>> {
-        let count = usize::try_from(start.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        self.messages.iter().skip(count).filter(|message| !is_summary(message)).cloned().collect()
+        let (_, written) = self.split_at(start);
+        written.iter().filter(|message| !is_summary(message)).cloned().collect()
     }
 
     /// Returns the messages before sequence number `end` that the model still reads.
     pub(crate) fn compacted(&self, end: u64) -> CompactedMessages {
-        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        CompactedMessages { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
+        CompactedMessages { first: self.first, messages: self.split_at(end).0.to_vec() }
+    }
+
+    /// Splits the messages before a sequence number.
+    fn split_at(&self, sequence: u64) -> (&[Arc<Message>], &[Arc<Message>]) {
+        let index = usize::try_from(sequence.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.messages.split_at(index.min(self.messages.len()))
     }
 
     /// Returns the calls of the last message that have no results yet.
@@ -111,9 +114,9 @@ impl Transcript {
 
     /// Drops the messages before `compaction`; `summary` is one of the others and replaces them in the context.
     pub(crate) fn compact(&mut self, compaction: Compaction, summary: Arc<Message>) {
-        let dropped = compaction.kept_from.saturating_sub(self.first).min(self.messages.len() as u64);
-        self.messages.drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
-        self.first += dropped;
+        let dropped = self.split_at(compaction.kept_from).0.len();
+        self.messages.drain(..dropped);
+        self.first += dropped as u64;
         self.summary = Some(summary);
     }
 }

@@ -120,16 +120,16 @@ pub struct HookResponse {
 
 impl From<&ModelResponse> for HookResponse {
     fn from(response: &ModelResponse) -> Self {
-        let (mut assistant_text, mut tool_call_names) = (String::new(), Vec::new());
-        for block in &response.blocks {
-            match block {
-                AssistantBlock::Text { text, .. } => assistant_text.push_str(text),
-                AssistantBlock::ToolUse { name, .. } => tool_call_names.push(name.clone()),
-                _ => {}
-            }
+        let called = |block: &AssistantBlock| match block {
+            AssistantBlock::ToolUse { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        Self {
+            assistant_text: response.blocks.iter().filter_map(AssistantBlock::text).collect(),
+            tool_call_names: response.blocks.iter().filter_map(called).collect(),
+            stop_reason: Some(response.stop_reason),
+            usage: Some(response.usage),
         }
-        let (stop_reason, usage) = (Some(response.stop_reason), Some(response.usage));
-        Self { assistant_text, tool_call_names, stop_reason, usage }
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Meter {
     warn_at: f32,
     used: BudgetUsage,
     /// Levels of the latest warnings, by type of budget.
-    warned: [f32; 3],
+    warned: [f32; 4],
     began_at: Timestamp,
 }
 
@@ -24,7 +24,7 @@ impl Meter {
     pub(super) fn new(settings: &RunSettings, used: BudgetUsage, now: Timestamp) -> Self {
         let &RunSettings { max_steps, budget, price, warn_at, .. } = settings;
         let began_at = now.checked_sub(Duration::from_millis(used.elapsed_ms)).unwrap_or(now);
-        Self { max_steps, budget, price, warn_at, used, warned: [0.0; 3], began_at }
+        Self { max_steps, budget, price, warn_at, used, warned: [0.0; 4], began_at }
     }
 
     /// Returns the budget used so far.
@@ -45,20 +45,22 @@ impl Meter {
     /// Counts the tokens of a model call, and returns their cost, if the price is known.
     pub(super) fn count_usage(&mut self, usage: Usage, effects: &mut Effects) -> Usd {
         self.used.tokens = self.used.tokens.saturating_add(usage.total());
-        self.warn(BudgetType::Tokens, self.used.tokens, effects);
+        self.warn(BudgetType::Tokens, self.used.tokens, self.budget.max_tokens, effects);
         let Some(price) = self.price else {
             return Usd::default();
         };
         let cost = price.cost(usage);
         self.used.cost += cost;
-        self.warn(BudgetType::Cost, self.used.cost.micros(), effects);
+        let limit = self.budget.max_cost_usd.map(Usd::micros);
+        self.warn(BudgetType::Cost, self.used.cost.micros(), limit, effects);
         cost
     }
 
     /// Counts tool calls that start.
     pub(super) fn count_calls(&mut self, count: usize, effects: &mut Effects) {
         self.used.tool_calls += count as u32;
-        self.warn(BudgetType::ToolCalls, u64::from(self.used.tool_calls), effects);
+        let limit = self.budget.max_tool_calls.map(u64::from);
+        self.warn(BudgetType::ToolCalls, u64::from(self.used.tool_calls), limit, effects);
     }
 
     /// Returns how many of the `requested` tool calls the run may make. If it may not make all, its budget is exhausted.
@@ -94,20 +96,15 @@ impl Meter {
     }
 
     /// Warns once at the threshold and once at the limit.
-    fn warn(&mut self, budget_type: BudgetType, used: u64, effects: &mut Effects) {
-        let (limit, slot) = match budget_type {
-            BudgetType::Tokens => (self.budget.max_tokens, 0),
-            BudgetType::ToolCalls => (self.budget.max_tool_calls.map(u64::from), 1),
-            BudgetType::Cost => (self.budget.max_cost_usd.map(Usd::micros), 2),
-            BudgetType::Time => return,
-        };
+    fn warn(&mut self, budget_type: BudgetType, used: u64, limit: Option<u64>, effects: &mut Effects) {
         let Some(limit) = limit.filter(|limit| *limit > 0) else {
             return;
         };
         let percent = used as f32 / limit as f32;
         let level = [1.0, self.warn_at].into_iter().find(|level| percent >= *level);
-        if let Some(level) = level.filter(|level| *level > self.warned[slot]) {
-            self.warned[slot] = level;
+        let warned = &mut self.warned[budget_type as usize];
+        if let Some(level) = level.filter(|level| level > warned) {
+            *warned = level;
             effects.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
         }
     }

@@ -132,11 +132,7 @@ impl Run {
     pub(super) fn summarized(&mut self, answer: &ModelResponse, kept_from: u64) {
         self.count(answer.usage);
         self.count_step();
-        let text = |block: &AssistantBlock| match block {
-            AssistantBlock::Text { text, .. } => Some(text.clone()),
-            _ => None,
-        };
-        let text: String = answer.blocks.iter().filter_map(text).collect();
+        let text: String = answer.blocks.iter().filter_map(AssistantBlock::text).collect();
         if text.trim().is_empty() {
             return self.summary_failed("the model returned no summary".to_owned(), kept_from);
         }
