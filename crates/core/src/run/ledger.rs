@@ -61,17 +61,10 @@ impl Ledger {
     }
 
     /// Appends messages, and returns the commit that makes everything since the last one durable.
-    pub(super) fn commit(
-        &mut self,
-        messages: Vec<Arc<Message>>,
-        calls: CallChange,
-        last_run: LastRun,
-    ) -> Commit {
-        for message in &messages {
-            self.transcript.push(Arc::clone(message));
-        }
-        self.progress.last_run = Some(last_run);
+    pub(super) fn commit(&mut self, messages: Vec<Arc<Message>>, calls: CallChange, run: LastRun) -> Commit {
+        messages.iter().cloned().for_each(|message| self.transcript.push(message));
+        self.progress.last_run = Some(run);
         let compacted = std::mem::take(&mut self.compacted);
-        Commit { messages, calls, progress: self.progress, ends: last_run.end.is_some(), compacted }
+        Commit { messages, calls, progress: self.progress, ends: run.end.is_some(), compacted }
     }
 }

@@ -187,12 +187,7 @@ impl Run {
     }
 
     /// Runs the hooks of a point before continuing with `next`.
-    pub(super) fn run_hooks(
-        &mut self,
-        point: HookPoint,
-        next: Next,
-        prepare: impl FnOnce(&mut HookInvocation),
-    ) {
+    pub(super) fn run_hooks(&mut self, point: HookPoint, next: Next, fill: impl FnOnce(&mut HookInvocation)) {
         if !self.settings.hooks.has(point) {
             return self.proceed(next);
         }
@@ -200,7 +195,7 @@ impl Run {
         if !matches!(point, HookPoint::RunStarted | HookPoint::RunCompleted) {
             invocation.turn_number = Some(self.meter.steps());
         }
-        prepare(&mut invocation);
+        fill(&mut invocation);
         self.effects.push(Effect::RunHooks(Box::new(invocation)));
         self.state = State::RunningHooks(next);
     }

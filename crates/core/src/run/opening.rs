@@ -122,8 +122,6 @@ pub fn open(
     let stored_calls =
         StoredCalls { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
     let replies = CallerReplies::from_input(&calls, &stored_calls, &input)?;
-    let prompt_is_blank = input.prompt.is_blank();
-    let (answered, goes_on) = (replies.results.len() as u32, !replies.decisions.is_empty());
     let resolved: Vec<_> = calls.into_iter().map(|call| stored_calls.resolve_call(call, &replies)).collect();
     let mut messages = Vec::new();
     let (change, work) = if resolved.is_empty() {
@@ -138,10 +136,17 @@ pub fn open(
         messages.extend(result_messages(results, now));
         (CallChange::Close, None)
     };
-    if !prompt_is_blank {
+    if !input.prompt.is_blank() {
         messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
-    Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, continues_run: goes_on })
+    Ok(Opening {
+        messages,
+        calls: change,
+        prompt: input.prompt,
+        answered: replies.results.len() as u32,
+        work,
+        continues_run: !replies.decisions.is_empty(),
+    })
 }
 
 impl Opening {
@@ -237,31 +242,27 @@ impl CallerReplies {
         stored_calls: &StoredCalls<'_>,
         input: &RunInput,
     ) -> Result<Self, InputError> {
-        let prompt_is_blank = input.prompt.is_blank();
-        if prompt_is_blank && input.results.is_empty() && input.approvals.is_empty() {
+        if input.prompt.is_blank() && input.results.is_empty() && input.approvals.is_empty() {
             return Err(InputError::Empty);
         }
         let ids = || calls.iter().map(|call| call.id.clone());
-        let pending: Vec<_> = ids().filter(|id| stored_calls.is_pending(id, ToolRoute::Callback)).collect();
-        let awaited: Vec<_> = ids().filter(|id| stored_calls.awaits_approval(id)).collect();
+        let mut pending: Vec<_> =
+            ids().filter(|id| stored_calls.is_pending(id, ToolRoute::Callback)).collect();
+        let mut awaited: Vec<_> = ids().filter(|id| stored_calls.awaits_approval(id)).collect();
         let replies = Self {
             results: results(&pending, &input.results)?,
             decisions: decisions(&awaited, stored_calls, &input.approvals)?,
         };
-        let missing = |ids: Vec<String>, provided: &dyn Fn(&String) -> bool| -> Vec<String> {
-            ids.into_iter().filter(|id| prompt_is_blank && !provided(id)).collect()
-        };
-        let unanswered = missing(pending, &|id| replies.results.contains_key(id));
-        let undecided = missing(awaited, &|id| replies.decisions.contains_key(id));
-        match (unanswered.is_empty(), undecided.is_empty()) {
-            (false, _) => Err(InputError::MissingResults(unanswered)),
-            (_, false) => Err(InputError::MissingApprovals(undecided)),
-            _ if !prompt_is_blank
-                && replies.decisions.values().any(|decision| *decision == Decision::Approve) =>
-            {
-                Err(InputError::PromptWithApproval)
-            }
-            _ => Ok(replies),
+        if !input.prompt.is_blank() {
+            let approves = replies.decisions.values().any(|decision| *decision == Decision::Approve);
+            return if approves { Err(InputError::PromptWithApproval) } else { Ok(replies) };
+        }
+        pending.retain(|id| !replies.results.contains_key(id));
+        awaited.retain(|id| !replies.decisions.contains_key(id));
+        match (pending.is_empty(), awaited.is_empty()) {
+            (true, true) => Ok(replies),
+            (true, false) => Err(InputError::MissingApprovals(awaited)),
+            (false, _) => Err(InputError::MissingResults(pending)),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Run {
         self.tools = tools;
         self.effects.emit(AgentEvent::TurnStarted { turn_number: self.meter.steps() });
         match self.window.due_cut(&self.ledger).filter(|_| self.meter.can_summarize()) {
-            Some(kept_from) => self.summarize(kept_from),
+            Some(cut) => self.summarize(cut),
             None => self.call_model_for_step(1),
         }
     }
@@ -95,64 +95,60 @@ impl Run {
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
         if error.kind == ModelErrorKind::ContextOverflow {
             if self.meter.can_summarize()
-                && let Some(kept_from) = self.window.overflow_cut(self.ledger.transcript())
+                && let Some(cut) = self.window.overflow_cut(self.ledger.transcript())
             {
-                return self.summarize(kept_from);
+                return self.summarize(cut);
             }
             if self.window.halve(self.ledger.transcript()) {
                 return self.call_model(ModelTask::Step, State::Asking(attempt));
             }
         }
-        let (class, cause) =
-            match (self.model_calls.failed(error, attempt, &self.meter, &mut self.effects), error.kind) {
-                (RetryDecision::After(_), _) => {
-                    return self.state = State::BackingOff(Next::Ask(attempt + 1));
-                }
-                (RetryDecision::Exhausted, _) => (ErrorClass::Llm, TerminalCause::RetryExhausted),
-                (_, ModelErrorKind::Auth) => (ErrorClass::Auth, TerminalCause::LlmFailure),
-                (_, ModelErrorKind::ContentFilter) => {
-                    (ErrorClass::ContentFiltered, TerminalCause::LlmFailure)
-                }
-                _ => (ErrorClass::Llm, TerminalCause::LlmFailure),
-            };
+        let decision = self.model_calls.failed(error, attempt, &self.meter, &mut self.effects);
+        let (class, cause) = match (decision, error.kind) {
+            (RetryDecision::After(_), _) => return self.state = State::BackingOff(Next::Ask(attempt + 1)),
+            (RetryDecision::Exhausted, _) => (ErrorClass::Llm, TerminalCause::RetryExhausted),
+            (_, ModelErrorKind::Auth) => (ErrorClass::Auth, TerminalCause::LlmFailure),
+            (_, ModelErrorKind::ContentFilter) => (ErrorClass::ContentFiltered, TerminalCause::LlmFailure),
+            _ => (ErrorClass::Llm, TerminalCause::LlmFailure),
+        };
         self.fail(class, cause, error.to_string());
     }
 
-    fn summarize(&mut self, kept_from: u64) {
+    fn summarize(&mut self, cut: u64) {
         let context = self.ledger.transcript().context();
         self.effects.emit(AgentEvent::CompactionStarted {
             input_tokens: self.ledger.progress().last_input_tokens,
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let task = self.window.summary_task(self.ledger.transcript(), kept_from, self.effects.now());
-        self.call_model(task, State::Summarizing(kept_from));
+        let task = self.window.summary_task(self.ledger.transcript(), cut, self.effects.now());
+        self.call_model(task, State::Summarizing(cut));
     }
 
-    pub(super) fn summarized(&mut self, answer: &ModelResponse, kept_from: u64) {
+    pub(super) fn summarized(&mut self, answer: &ModelResponse, cut: u64) {
         self.count(answer.usage);
         self.count_step();
         let text: String = answer.blocks.iter().filter_map(AssistantBlock::text).collect();
         if text.trim().is_empty() {
-            return self.summary_failed("the model returned no summary".to_owned(), kept_from);
+            return self.summary_failed("the model returned no summary".to_owned(), cut);
         }
-        let summary = self.window.summary(&text, self.ledger.transcript(), kept_from, self.effects.now());
-        self.compact(summary, kept_from, answer.usage.output_tokens);
+        let summary = self.window.summary(&text, &self.ledger, cut, self.effects.now());
+        self.compact(summary, cut, answer.usage.output_tokens);
     }
 
     /// Continues without a summary, or drops the oldest part of a history that does not fit the window.
-    pub(super) fn summary_failed(&mut self, error: String, kept_from: u64) {
+    pub(super) fn summary_failed(&mut self, error: String, cut: u64) {
         self.effects.emit(AgentEvent::CompactionFailed { error });
         if !self.window.must_compact(&self.ledger) {
             return self.call_model_for_step(1);
         }
-        let summary = self.window.dropped(&self.ledger, kept_from, self.effects.now());
-        self.compact(summary, kept_from, 0);
+        let summary = self.window.dropped(&self.ledger, cut, self.effects.now());
+        self.compact(summary, cut, 0);
     }
 
-    fn compact(&mut self, summary: Arc<Message>, kept_from: u64, summary_tokens: u64) {
+    fn compact(&mut self, summary: Arc<Message>, cut: u64, summary_tokens: u64) {
         let messages_before = self.ledger.transcript().context().len() as u64;
-        self.ledger.compact(kept_from, Arc::clone(&summary));
+        self.ledger.compact(cut, Arc::clone(&summary));
         let messages_after = self.ledger.transcript().context().len() as u64;
         self.commit(vec![summary], CallChange::None, Next::Ask(1));
         self.effects.emit(AgentEvent::CompactionCompleted {

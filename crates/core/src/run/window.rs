@@ -71,9 +71,9 @@ impl ContextWindow {
     /// Returns where to cut, once per step, after the model rejected the context: only the last group must stay.
     pub(super) fn overflow_cut(&mut self, transcript: &Transcript) -> Option<u64> {
         let policy = self.policy.filter(|_| self.recovery == Recovery::None)?;
-        let kept_from = cut_point(transcript, 1, policy.threshold / 2)?;
+        let cut = cut_point(transcript, 1, policy.threshold / 2)?;
         self.recovery = Recovery::Compaction;
-        Some(kept_from)
+        Some(cut)
     }
 
     /// Halves the context after the model rejected it; returns `false` if that is not possible.
@@ -95,47 +95,40 @@ impl ContextWindow {
         self.recovery == Recovery::Compaction || ledger.context_tokens() >= window
     }
 
-    /// Requests a summary of the messages before `kept_from`.
-    pub(super) fn summary_task(&self, transcript: &Transcript, kept_from: u64, now: Timestamp) -> ModelTask {
+    /// Requests a summary of the messages before `cut`.
+    pub(super) fn summary_task(&self, transcript: &Transcript, cut: u64, now: Timestamp) -> ModelTask {
         let request = prompt::summary_request(now);
         let max_tokens = self.summary_tokens();
         let reserved = u64::from(max_tokens) + estimate_tokens(&request);
         let room = self.tokens().map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(reserved));
-        let mut messages = fit_to_window(transcript.before(kept_from), room);
+        let mut messages = fit_to_window(transcript.before(cut), room);
         messages.push(request);
         ModelTask::Summarize { messages, max_tokens }
     }
 
-    /// Creates the message that replaces those before `kept_from`.
-    pub(super) fn summary(
-        &self,
-        text: &str,
-        transcript: &Transcript,
-        kept_from: u64,
-        now: Timestamp,
-    ) -> Arc<Message> {
+    /// Creates the message that replaces those before `cut`.
+    pub(super) fn summary(&self, text: &str, ledger: &Ledger, cut: u64, now: Timestamp) -> Arc<Message> {
         let max_bytes = (self.summary_tokens() as usize).saturating_mul(4);
         let text = &text[..text.floor_char_boundary(max_bytes.min(text.len()))];
-        prompt::summary(text, &self.carried(transcript, kept_from), now)
+        prompt::summary(text, &self.carried(ledger.transcript(), cut), now)
     }
 
-    /// Creates the message that replaces those before `kept_from` if they could not be summarized.
-    pub(super) fn dropped(&self, ledger: &Ledger, kept_from: u64, now: Timestamp) -> Arc<Message> {
+    /// Creates the message that replaces those before `cut` if they could not be summarized.
+    pub(super) fn dropped(&self, ledger: &Ledger, cut: u64, now: Timestamp) -> Arc<Message> {
         let first = ledger.progress().compaction.map_or(0, |last| last.kept_from);
-        let carried = self.carried(ledger.transcript(), kept_from);
-        prompt::dropped(kept_from.saturating_sub(first), &carried, now)
+        prompt::dropped(cut.saturating_sub(first), &self.carried(ledger.transcript(), cut), now)
     }
 
     fn summary_tokens(&self) -> u32 {
         self.policy.map_or(u32::MAX, |policy| policy.summary_tokens())
     }
 
-    /// Chooses which texts before `kept_from` stay in the context verbatim. They take at most a quarter of the window,
+    /// Chooses which texts before `cut` stay in the context verbatim. They take at most a quarter of the window,
     /// so that a compaction always frees some of it.
-    fn carried(&self, transcript: &Transcript, kept_from: u64) -> CarriedOver {
+    fn carried(&self, transcript: &Transcript, cut: u64) -> CarriedOver {
         let room = self.policy.map_or(0, |policy| policy.threshold / 4);
         let find = self.find_pinned;
-        carry_over(find(&transcript.before(kept_from)), &find(&transcript.since(kept_from)), room)
+        carry_over(find(&transcript.before(cut)), &find(&transcript.since(cut)), room)
     }
 }
 
