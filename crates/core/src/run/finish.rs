@@ -155,19 +155,8 @@ impl Run {
         self.halt(next, stop, partial);
     }
 
-    /// Continues once a commit is durable, unless the run must stop.
-    pub(super) fn committed(&mut self, next: Next, stop: Option<Stop>) {
-        if self.phase == Phase::Opening {
-            self.phase = Phase::Running;
-        }
-        match stop {
-            Some(stop) => self.halt(next, stop, ""),
-            None => self.proceed(next),
-        }
-    }
-
     /// Ends the run instead of continuing; `partial` is the text streamed so far. A committed end is final.
-    fn halt(&mut self, next: Next, stop: Stop, partial: &str) {
+    pub(super) fn halt(&mut self, next: Next, stop: Stop, partial: &str) {
         match next {
             Next::Finish(outcome) => self.end(outcome),
             Next::Open(_) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::effect::{CallChange, Effect, Effects, Input, LastRun, ModelTask, Progress, ToolTable};
+use super::effect::{CallChange, Effect, Effects, Input, LastRun, ModelTask, Progress, Stop, ToolTable};
 use super::events::image_events;
 use super::ledger::Ledger;
 use super::meter::Meter;
@@ -72,7 +72,7 @@ impl Run {
     /// Returns the context of a step, fitted to the model's window without the `reserved` tokens.
     #[must_use]
     pub fn context(&self, reserved: u64) -> Vec<Arc<Message>> {
-        self.window.fit(self.ledger.transcript().context(), reserved)
+        self.window.context(&self.ledger, reserved)
     }
 
     /// Returns the transcript, uncommitted messages included.
@@ -124,6 +124,17 @@ impl Run {
             }
             (state, Input::Stop { stop, partial }) => self.stop(state, stop, &partial),
             (state, _) => self.state = state,
+        }
+    }
+
+    /// Continues once a commit is durable, unless the run must stop.
+    fn committed(&mut self, next: Next, stop: Option<Stop>) {
+        if self.phase == Phase::Opening {
+            self.phase = Phase::Running;
+        }
+        match stop {
+            Some(stop) => self.halt(next, stop, ""),
+            None => self.proceed(next),
         }
     }
 

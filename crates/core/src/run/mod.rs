@@ -8,6 +8,9 @@
 //! - commits are never undone, and a committed success is never turned into a cancellation;
 //! - after any failure, interrupt, or crash, the session can be opened for another run;
 //! - the run ends.
+//!
+//! The state of a run is divided: `ledger` has its messages and totals, `meter` its budget, `window` its context, and
+//! `model_calls` its retries. `machine` has the table of states and inputs; `step` and `finish` act on it.
 
 mod effect;
 mod events;

@@ -20,6 +20,7 @@ pub(super) enum Phase {
     Concluded,
 }
 
+/// What a run is waiting for.
 #[derive(Debug)]
 pub(super) enum State {
     /// A commit is in progress; this follows it, unless the run must stop.
@@ -53,6 +54,7 @@ pub(super) enum Next {
     Open(Opening),
     /// A step is over; this follows.
     EndStep(Box<Self>),
+    /// A step starts.
     Boundary,
     /// The model is called for a step, for the nth time, within the budget.
     Ask(u32),
@@ -60,7 +62,9 @@ pub(super) enum Next {
     Request,
     /// The model's response, with these calls, is accepted.
     Take(ModelResponse, Vec<RequestedCall>),
+    /// The calls of a step are checked, and then started.
     Dispatch(StepCalls),
+    /// The calls that are still running are awaited.
     Resume(StepCalls),
     /// Approved calls of an earlier run are started.
     ResumeApproved(StepCalls),
@@ -74,6 +78,7 @@ pub(super) enum Next {
     TakeOutput(Extraction, Result<Value, String>),
     /// The end is committed.
     Conclude(Outcome),
+    /// The run is over.
     Finish(Outcome),
 }
 

@@ -6,6 +6,7 @@ use super::effect::{CallChange, CallIntent, Effect, ModelTask, ToolTable};
 use super::events::{response_events, result_events};
 use super::machine::Run;
 use super::outcome::{Outcome, Pending};
+use super::pause::Pauses;
 use super::prompt::NO_BUDGET;
 use super::states::{Next, State};
 use super::step_calls::{RequestedCall, StepCalls, normalize_blocks, result_messages};
@@ -86,7 +87,7 @@ impl Run {
             self.commit(vec![message], CallChange::None, next);
             return self.effects.emit(AgentEvent::TurnCompleted { stop_reason, usage });
         }
-        self.pauses = Default::default();
+        self.pauses = Pauses::default();
         let allowed = self.meter.admit_calls(calls.len());
         let calls = StepCalls::plan(calls, usage, &self.tools, allowed);
         self.commit(vec![message], CallChange::Open(calls.intents()), Next::Dispatch(calls));
@@ -95,11 +96,11 @@ impl Run {
     pub(super) fn step_failed(&mut self, error: &ModelError, attempt: u32) {
         if error.kind == ModelErrorKind::ContextOverflow {
             if self.meter.can_summarize()
-                && let Some(cut) = self.window.overflow_cut(self.ledger.transcript())
+                && let Some(cut) = self.window.overflow_cut(&self.ledger)
             {
                 return self.summarize(cut);
             }
-            if self.window.halve(self.ledger.transcript()) {
+            if self.window.halve(&self.ledger) {
                 return self.call_model(ModelTask::Step, State::Asking(attempt));
             }
         }
@@ -121,7 +122,7 @@ impl Run {
             estimated_history_tokens: estimate(&context),
             message_count: context.len() as u64,
         });
-        let task = self.window.summary_task(self.ledger.transcript(), cut, self.effects.now());
+        let task = self.window.summary_task(&self.ledger, cut, self.effects.now());
         self.call_model(task, State::Summarizing(cut));
     }
 

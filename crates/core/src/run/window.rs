@@ -8,12 +8,12 @@ use super::prompt;
 use super::settings::RunSettings;
 use crate::compact::{CarriedOver, carry_over, cut_point, estimate, estimate_tokens};
 use crate::fit::fit_to_window;
-use crate::{CompactionPolicy, FindPinned, Message, Timestamp, Transcript};
+use crate::{CompactionPolicy, FindPinned, Message, Timestamp};
 
 /// Maximum number of times the context is halved before the model's rejection is final.
 const MAX_HALVINGS: u32 = 5;
 
-/// The model's window, and what has been done about a context that exceeds it.
+/// Fits the context to the model's window, and decides what to do if it exceeds it.
 #[derive(Debug)]
 pub(super) struct ContextWindow {
     policy: Option<CompactionPolicy>,
@@ -43,7 +43,8 @@ impl ContextWindow {
     }
 
     /// Returns the context of a step, fitted to the window without the `reserved` tokens.
-    pub(super) fn fit(&self, context: Vec<Arc<Message>>, reserved: u64) -> Vec<Arc<Message>> {
+    pub(super) fn context(&self, ledger: &Ledger, reserved: u64) -> Vec<Arc<Message>> {
+        let context = ledger.transcript().context();
         let window = self.tokens().map(|window| window.saturating_sub(reserved));
         let room = match (window, self.halvings) {
             (Some(window), 0) if prompt_exceeds(&context, window) => return context,
@@ -69,16 +70,16 @@ impl ContextWindow {
     }
 
     /// Returns where to cut, once per step, after the model rejected the context: only the last group must stay.
-    pub(super) fn overflow_cut(&mut self, transcript: &Transcript) -> Option<u64> {
+    pub(super) fn overflow_cut(&mut self, ledger: &Ledger) -> Option<u64> {
         let policy = self.policy.filter(|_| self.recovery == Recovery::None)?;
-        let cut = cut_point(transcript, 1, policy.threshold / 2)?;
+        let cut = cut_point(ledger.transcript(), 1, policy.threshold / 2)?;
         self.recovery = Recovery::Compaction;
         Some(cut)
     }
 
     /// Halves the context after the model rejected it; returns `false` if that is not possible.
-    pub(super) fn halve(&mut self, transcript: &Transcript) -> bool {
-        let context = transcript.context();
+    pub(super) fn halve(&mut self, ledger: &Ledger) -> bool {
+        let context = ledger.transcript().context();
         let can_halve = self.halvings < MAX_HALVINGS && !prompt_exceeds(&context, estimate(&context) / 2);
         self.halvings += u32::from(can_halve);
         can_halve
@@ -96,12 +97,12 @@ impl ContextWindow {
     }
 
     /// Requests a summary of the messages before `cut`.
-    pub(super) fn summary_task(&self, transcript: &Transcript, cut: u64, now: Timestamp) -> ModelTask {
+    pub(super) fn summary_task(&self, ledger: &Ledger, cut: u64, now: Timestamp) -> ModelTask {
         let request = prompt::summary_request(now);
         let max_tokens = self.summary_tokens();
         let reserved = u64::from(max_tokens) + estimate_tokens(&request);
         let room = self.tokens().map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(reserved));
-        let mut messages = fit_to_window(transcript.before(cut), room);
+        let mut messages = fit_to_window(ledger.transcript().before(cut), room);
         messages.push(request);
         ModelTask::Summarize { messages, max_tokens }
     }
@@ -110,13 +111,13 @@ impl ContextWindow {
     pub(super) fn summary(&self, text: &str, ledger: &Ledger, cut: u64, now: Timestamp) -> Arc<Message> {
         let max_bytes = (self.summary_tokens() as usize).saturating_mul(4);
         let text = &text[..text.floor_char_boundary(max_bytes.min(text.len()))];
-        prompt::summary(text, &self.carried(ledger.transcript(), cut), now)
+        prompt::summary(text, &self.carried(ledger, cut), now)
     }
 
     /// Creates the message that replaces those before `cut` if they could not be summarized.
     pub(super) fn dropped(&self, ledger: &Ledger, cut: u64, now: Timestamp) -> Arc<Message> {
         let first = ledger.progress().compaction.map_or(0, |last| last.kept_from);
-        prompt::dropped(cut.saturating_sub(first), &self.carried(ledger.transcript(), cut), now)
+        prompt::dropped(cut.saturating_sub(first), &self.carried(ledger, cut), now)
     }
 
     fn summary_tokens(&self) -> u32 {
@@ -125,9 +126,9 @@ impl ContextWindow {
 
     /// Chooses which texts before `cut` stay in the context verbatim. They take at most a quarter of the window,
     /// so that a compaction always frees some of it.
-    fn carried(&self, transcript: &Transcript, cut: u64) -> CarriedOver {
+    fn carried(&self, ledger: &Ledger, cut: u64) -> CarriedOver {
         let room = self.policy.map_or(0, |policy| policy.threshold / 4);
-        let find = self.find_pinned;
+        let (find, transcript) = (self.find_pinned, ledger.transcript());
         carry_over(find(&transcript.before(cut)), &find(&transcript.since(cut)), room)
     }
 }
