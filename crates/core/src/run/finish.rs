@@ -1,4 +1,4 @@
-//! How a run ends: its answer, the structured output after it, interrupts, and failures.
+//! The end of a run: its answer, the structured output after it, interrupts, and failures.
 //!
 //! The structured output is requested after the run's answer is committed, outside the session, so that neither the
 //! request nor a failed attempt ever becomes part of the session.

@@ -1,4 +1,4 @@
-//! What a run has added to its session: messages and totals, uncommitted ones included.
+//! The session as the run extends it: messages and totals, uncommitted ones included.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The budget of a run, and what it has used of it.
+//! The budget of a run: counters, limits, and warnings.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::effect::{BudgetUsage, Effects};
 use super::settings::RunSettings;
 use crate::{AgentEvent, BudgetLimits, BudgetType, Price, Timestamp, Usage, Usd};
 
-/// Counts what a run uses, and warns when a budget is nearly exhausted.
+/// The budget of a run, and its use so far.
 #[derive(Debug)]
 pub(super) struct Meter {
     max_steps: u32,

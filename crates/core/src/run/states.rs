@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use super::step_calls::{RequestedCall, StepCalls};
 use crate::{HookPoint, HookPoints, ModelResponse};
 
-/// How far a run has come.
+/// Stage of a run.
 #[derive(Debug, PartialEq)]
 pub(super) enum Phase {
     /// The opening is not durable yet; until then, the run does not exist.
@@ -20,7 +20,7 @@ pub(super) enum Phase {
     Concluded,
 }
 
-/// What a run is waiting for.
+/// Input that a run is waiting for.
 #[derive(Debug)]
 pub(super) enum State {
     /// A commit is in progress; this follows it, unless the run must stop.

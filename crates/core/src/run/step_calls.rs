@@ -65,9 +65,11 @@ impl StepCalls {
                 _ if remaining == 0 => Err(ToolOutput::failure(ToolFailure::BudgetExhausted, NO_BUDGET)),
                 (Some(route), None) => Ok(*route),
             };
-            let route = planned.as_ref().copied().unwrap_or(ToolRoute::Local);
-            remaining -= usize::from(planned.is_ok());
-            let answer = planned.err().map(|output| output.into_completed_call(&call.id).into());
+            let (route, answer) = match planned {
+                Ok(route) => (route, None),
+                Err(output) => (ToolRoute::Local, Some(output.into_completed_call(&call.id).into())),
+            };
+            remaining -= usize::from(answer.is_none());
             StepCall { call, route, answer }
         };
         Self { calls: calls.into_iter().map(plan).collect(), usage }
@@ -94,6 +96,7 @@ impl StepCalls {
         self.calls.iter().map(intent).collect()
     }
 
+    /// Returns the calls without a result that have this runner.
     fn open_on(&self, route: ToolRoute) -> impl Iterator<Item = ToolCall> {
         self.calls.iter().filter(move |entry| entry.is_open(route)).map(|entry| entry.call.clone())
     }

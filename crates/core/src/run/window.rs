@@ -13,7 +13,7 @@ use crate::{CompactionPolicy, FindPinned, Message, Timestamp};
 /// Maximum number of times the context is halved before the model's rejection is final.
 const MAX_HALVINGS: u32 = 5;
 
-/// Fits the context to the model's window, and decides what to do if it exceeds it.
+/// The model's window, and the measures that fit the context to it.
 #[derive(Debug)]
 pub(super) struct ContextWindow {
     policy: Option<CompactionPolicy>,
@@ -23,7 +23,7 @@ pub(super) struct ContextWindow {
     halvings: u32,
 }
 
-/// What the current step has done about a context that the model rejected.
+/// Measure taken in the current step after the model rejected the context.
 #[derive(Debug, PartialEq)]
 enum Recovery {
     None,
