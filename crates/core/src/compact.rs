@@ -6,8 +6,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::transcript::is_summary;
 use crate::{AssistantBlock, ContentBlock, Message, Transcript};
 
@@ -26,17 +24,6 @@ pub struct CompactionPolicy {
     pub min_steps_between: u64,
 }
 
-/// A completed compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compaction {
-    /// Sequence number of the first message that the model still reads.
-    pub kept_from: u64,
-    /// Sequence number of the summary that replaces the earlier messages.
-    pub summary_at: u64,
-    /// Step count of the session at the time of compaction.
-    pub at_step: u64,
-}
-
 impl CompactionPolicy {
     /// Returns the maximum length of a summary: it must not fill the window that it is meant to free.
     #[must_use]
@@ -44,11 +31,6 @@ impl CompactionPolicy {
         let share = self.window.map_or(u64::MAX, |window| window / 8).max(16);
         self.max_summary_tokens.min(u32::try_from(share).unwrap_or(u32::MAX))
     }
-}
-
-impl Compaction {
-    /// Prefix of every summary.
-    pub const MARK: &'static str = "[Context compacted]";
 }
 
 /// Text that must stay in the context verbatim when the messages that contain it are compacted.

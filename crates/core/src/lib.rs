@@ -6,6 +6,7 @@
 
 mod approval;
 mod budget;
+mod call;
 mod clock;
 mod compact;
 mod content;
@@ -25,6 +26,7 @@ mod retry;
 pub mod run;
 mod schema;
 mod secret_args;
+mod secret_name;
 mod tool;
 mod trace;
 mod transcript;
@@ -32,8 +34,9 @@ mod usage;
 
 pub use approval::{Approval, ApprovalPolicy, ApprovalRequest, Decision, ToolImpact};
 pub use budget::{BudgetLimits, BudgetType};
+pub use call::{ToolCall, ToolDef, ToolResult};
 pub use clock::Clock;
-pub use compact::{Compaction, CompactionPolicy, FindPinned, PinnedText, estimate_tokens};
+pub use compact::{CompactionPolicy, FindPinned, PinnedText, estimate_tokens};
 pub use content::{Content, ContentBlock, MediaSource};
 pub use describe::{input_schema, output_schema};
 pub use error::ErrorKind;
@@ -57,16 +60,16 @@ pub use model::{
 };
 pub use money::{Price, Usd};
 pub use printable::{escape_line, escape_text};
-pub use redact::{Cut, Redactor, is_secret_name, percent_decoded};
+pub use redact::{Cut, Redactor, percent_decoded};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};
 pub use secret_args::{SecretArg, secret_args};
+pub use secret_name::is_secret_name;
 pub use tool::{
-    CompletedCall, FinishedJob, Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolResult,
-    ToolRoute, ToolSource,
+    CompletedCall, FinishedJob, Invocation, Tool, ToolFailure, ToolOutput, ToolRoute, ToolSource,
 };
 pub use trace::TraceContext;
-pub use transcript::Transcript;
+pub use transcript::{Compaction, Transcript};
 pub use usage::Usage;
 
 /// A boxed future, for ports that are used as trait objects.

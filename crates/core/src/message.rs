@@ -170,6 +170,16 @@ pub struct BlobRef {
     pub media_type: String,
 }
 
+impl AssistantBlock {
+    /// Returns the text for the user, if this is text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+}
+
 impl Message {
     /// Returns the tool calls of an assistant message, in order.
     #[must_use]
@@ -198,11 +208,7 @@ impl Message {
         let Self::Assistant { blocks, .. } = self else {
             return None;
         };
-        let text = |block: &AssistantBlock| match block {
-            AssistantBlock::Text { text, .. } => Some(text.clone()),
-            _ => None,
-        };
-        let parts: Vec<_> = blocks.iter().filter_map(text).collect();
-        (!parts.is_empty()).then(|| parts.join(""))
+        let parts: Vec<_> = blocks.iter().filter_map(AssistantBlock::text).collect();
+        (!parts.is_empty()).then(|| parts.concat())
     }
 }

@@ -11,26 +11,21 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn escape_text(text: &str) -> Cow<'_, str> {
     let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_unsafe(letter);
-    if text.chars().all(is_kept) {
-        return Cow::Borrowed(text);
+    match text.contains("\r\n") {
+        true => Cow::Owned(escape(&text.replace("\r\n", "\n"), is_kept).into_owned()),
+        false => escape(text, is_kept),
     }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        if letter == '\r' && letters.peek() == Some(&'\n') {
-            continue;
-        }
-        if is_kept(letter) { escaped.push(letter) } else { push_escaped(&mut escaped, letter) }
-    }
-    Cow::Owned(escaped)
 }
 
 /// Escapes everything that is not visible as itself, newlines included, so the text stays on one line and nothing in
 /// it is hidden from the reader.
 #[must_use]
 pub fn escape_line(text: &str) -> Cow<'_, str> {
-    let is_kept = |letter: char| !is_unsafe(letter) && !is_invisible(letter);
-    if text.chars().all(is_kept) {
+    escape(text, |letter| !is_unsafe(letter) && !is_invisible(letter))
+}
+
+fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if text.chars().all(&is_kept) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);

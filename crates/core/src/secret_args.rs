@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::redact::is_secret_name;
+use crate::secret_name::is_secret_name;
 
 /// A secret in an argument list: part of the argument at `index`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,53 +1,18 @@
-//! Tools: definitions, calls, results, and the ports through which a run finds and calls them.
+//! Tools: their outputs, and the ports through which a run finds and calls them.
 //!
 //! A failing tool returns an error result, which the model reads; it never ends the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::event::JobStatus;
 use crate::{
-    AssistantImage, BoxFuture, Content, ContentBlock, Redactor, RunId, SessionId, ToolConfigChange,
-    ToolImpact, TraceContext,
+    AssistantImage, BoxFuture, Content, ContentBlock, Redactor, RunId, SessionId, ToolCall, ToolConfigChange,
+    ToolDef, ToolImpact, ToolResult, TraceContext,
 };
-
-/// Definition of a tool, as sent to the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolDef {
-    /// Name by which the model calls it.
-    pub name: String,
-    /// Description of the tool.
-    pub description: String,
-    /// JSON Schema of the arguments.
-    pub input_schema: Value,
-}
-
-/// A call requested by the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolCall {
-    /// Id of the call, unique in its step.
-    pub id: String,
-    /// Name of the tool.
-    pub name: String,
-    /// Arguments.
-    pub args: Value,
-}
-
-/// Result of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolResult {
-    /// Id of the call.
-    pub tool_use_id: String,
-    /// Content of the result.
-    pub content: Content,
-    /// Whether the call failed.
-    #[serde(default)]
-    pub is_error: bool,
-}
 
 /// Maximum length of a text in a tool result, in bytes.
 const MAX_RESULT: usize = 400 * 1024;

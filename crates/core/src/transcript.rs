@@ -5,8 +5,34 @@
 
 use std::sync::Arc;
 
-use crate::run::CompactedMessages;
-use crate::{AssistantBlock, Compaction, Message, ToolCall};
+use serde::{Deserialize, Serialize};
+
+use crate::{AssistantBlock, Message, ToolCall};
+
+/// A completed compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// Sequence number of the first message that the model still reads.
+    pub kept_from: u64,
+    /// Sequence number of the summary that replaces the earlier messages.
+    pub summary_at: u64,
+    /// Step count of the session at the time of compaction.
+    pub at_step: u64,
+}
+
+impl Compaction {
+    /// Prefix of every summary.
+    pub const MARK: &'static str = "[Context compacted]";
+}
+
+/// Consecutive messages.
+#[derive(Debug, Clone, Default)]
+pub struct CompactedMessages {
+    /// Sequence number of the first message.
+    pub first: u64,
+    /// The messages.
+    pub messages: Vec<Arc<Message>>,
+}
 
 /// Messages of a run: the tail that the model reads, and the summary that replaces the rest.
 #[derive(Debug, Clone, Default)]
@@ -38,27 +64,30 @@ impl Transcript {
     /// Returns the messages to send to the model: the summary, if any, and the messages after it.
     #[must_use]
     pub fn context(&self) -> Vec<Arc<Message>> {
-        let written = self.messages.iter().filter(|message| !is_summary(message));
-        self.summary.iter().chain(written).cloned().collect()
+        self.before(u64::MAX)
     }
 
     /// Returns the context before sequence number `end`, the summary included.
     pub(crate) fn before(&self, end: u64) -> Vec<Arc<Message>> {
-        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let written = self.messages.iter().take(count).filter(|message| !is_summary(message));
-        self.summary.iter().chain(written).cloned().collect()
+        let (written, _) = self.split_at(end);
+        self.summary.iter().chain(written.iter().filter(|message| !is_summary(message))).cloned().collect()
     }
 
     /// Returns the context from sequence number `start` on.
     pub(crate) fn since(&self, start: u64) -> Vec<Arc<Message>> {
-        let count = usize::try_from(start.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        self.messages.iter().skip(count).filter(|message| !is_summary(message)).cloned().collect()
+        let (_, written) = self.split_at(start);
+        written.iter().filter(|message| !is_summary(message)).cloned().collect()
     }
 
     /// Returns the messages before sequence number `end` that the model still reads.
     pub(crate) fn compacted(&self, end: u64) -> CompactedMessages {
-        let count = usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        CompactedMessages { first: self.first, messages: self.messages.iter().take(count).cloned().collect() }
+        CompactedMessages { first: self.first, messages: self.split_at(end).0.to_vec() }
+    }
+
+    /// Splits the messages before a sequence number.
+    fn split_at(&self, sequence: u64) -> (&[Arc<Message>], &[Arc<Message>]) {
+        let index = usize::try_from(sequence.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.messages.split_at(index.min(self.messages.len()))
     }
 
     /// Returns the calls of the last message that have no results yet.
@@ -85,9 +114,9 @@ impl Transcript {
 
     /// Drops the messages before `compaction`; `summary` is one of the others and replaces them in the context.
     pub(crate) fn compact(&mut self, compaction: Compaction, summary: Arc<Message>) {
-        let dropped = compaction.kept_from.saturating_sub(self.first).min(self.messages.len() as u64);
-        self.messages.drain(..usize::try_from(dropped).unwrap_or(usize::MAX));
-        self.first += dropped;
+        let dropped = self.split_at(compaction.kept_from).0.len();
+        self.messages.drain(..dropped);
+        self.first += dropped as u64;
         self.summary = Some(summary);
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Content, ContentBlock, ErrorClass, ErrorReport, HookPoint, HookReason, SessionId, StopReason, ToolCall,
-    ToolOutput, Usage,
+    AssistantBlock, Content, ContentBlock, ErrorClass, ErrorReport, HookPoint, HookReason, ModelResponse,
+    SessionId, StopReason, ToolCall, ToolOutput, Usage,
 };
 
 /// Input of a hook. Fields that do not apply to its point are omitted.
@@ -116,6 +116,21 @@ pub struct HookResponse {
     /// Tokens used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+impl From<&ModelResponse> for HookResponse {
+    fn from(response: &ModelResponse) -> Self {
+        let called = |block: &AssistantBlock| match block {
+            AssistantBlock::ToolUse { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        Self {
+            assistant_text: response.blocks.iter().filter_map(AssistantBlock::text).collect(),
+            tool_call_names: response.blocks.iter().filter_map(called).collect(),
+            stop_reason: Some(response.stop_reason),
+            usage: Some(response.usage),
+        }
+    }
 }
 
 /// A call that is about to be run.

@@ -1,6 +1,6 @@
 //! Effects that the machine requests, and inputs that it accepts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RunEnd, RunReport};
+use crate::transcript::CompactedMessages;
 use crate::{
     AgentEvent, Compaction, CompletedCall, Denial, HookInvocation, Message, ModelError, ModelResponse, RunId,
     Timestamp, ToolCall, ToolOutput, ToolRoute, Usage, Usd,
@@ -39,6 +40,49 @@ pub enum Effect {
     Wait,
     /// The run is over.
     End(Box<RunReport>),
+}
+
+/// Effects that are not performed yet, and the time of the latest input.
+#[derive(Debug)]
+pub(super) struct Effects {
+    queue: VecDeque<Effect>,
+    now: Timestamp,
+}
+
+impl Effects {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { queue: VecDeque::new(), now }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    pub(super) fn next(&mut self) -> Effect {
+        self.queue.pop_front().unwrap_or(Effect::Wait)
+    }
+
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.queue.push_back(effect);
+    }
+
+    pub(super) fn emit(&mut self, event: AgentEvent) {
+        self.push(Effect::Emit(event));
+    }
+
+    pub(super) fn emit_all(&mut self, events: impl IntoIterator<Item = AgentEvent>) {
+        self.queue.extend(events.into_iter().map(Effect::Emit));
+    }
+
+    /// Drops the effects that are not performed yet, and cancels the others.
+    pub(super) fn cancel_all(&mut self) {
+        self.queue.clear();
+        self.push(Effect::CancelAll);
+    }
 }
 
 /// Request to the model.
@@ -134,15 +178,6 @@ pub struct Commit {
     pub ends: bool,
     /// Messages that the model no longer reads after this commit.
     pub compacted: CompactedMessages,
-}
-
-/// Consecutive messages.
-#[derive(Debug, Clone, Default)]
-pub struct CompactedMessages {
-    /// Sequence number of the first message.
-    pub first: u64,
-    /// The messages.
-    pub messages: Vec<Arc<Message>>,
 }
 
 /// Change to the open calls of a session.

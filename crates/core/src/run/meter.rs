@@ -1,80 +1,124 @@
-//! Budget tracking of a run.
+//! The budget of a run: counters, limits, and warnings.
 
-use super::effect::BudgetUsage;
-use super::machine::Run;
-use crate::{AgentEvent, BudgetType, Usage, Usd};
+use std::time::Duration;
 
-impl Run {
-    pub(super) fn count(&mut self, usage: Usage) {
-        self.progress.usage += usage;
-        self.spent = self.spent.saturating_add(usage.total());
-        self.warn(BudgetType::Tokens, self.spent);
-        if let Some(price) = self.settings.price {
-            let cost = price.cost(usage);
-            self.progress.cost += cost;
-            self.spent_money += cost;
-            self.warn(BudgetType::Cost, self.spent_money.micros());
-        }
+use super::effect::{BudgetUsage, Effects};
+use super::settings::RunSettings;
+use crate::{AgentEvent, BudgetLimits, BudgetType, Price, Timestamp, Usage, Usd};
+
+/// The budget of a run, and its use so far.
+#[derive(Debug)]
+pub(super) struct Meter {
+    max_steps: u32,
+    budget: BudgetLimits,
+    price: Option<Price>,
+    warn_at: f32,
+    used: BudgetUsage,
+    /// Levels of the latest warnings, by type of budget.
+    warned: [f32; 4],
+    began_at: Timestamp,
+}
+
+impl Meter {
+    /// Creates the meter of a run that has already used some of its budget.
+    pub(super) fn new(settings: &RunSettings, used: BudgetUsage, now: Timestamp) -> Self {
+        let &RunSettings { max_steps, budget, price, warn_at, .. } = settings;
+        let began_at = now.checked_sub(Duration::from_millis(used.elapsed_ms)).unwrap_or(now);
+        Self { max_steps, budget, price, warn_at, used, warned: [0.0; 4], began_at }
     }
 
-    /// Counts a model call that returned a response, regardless of its purpose.
+    /// Returns the budget used so far.
+    pub(super) fn used(&self, now: Timestamp) -> BudgetUsage {
+        let elapsed = now.duration_since(self.began_at).as_millis();
+        BudgetUsage { elapsed_ms: u64::try_from(elapsed).unwrap_or(0), ..self.used }
+    }
+
+    /// Returns the number of model calls that returned a response, regardless of their purpose.
+    pub(super) fn steps(&self) -> u32 {
+        self.used.steps
+    }
+
     pub(super) fn count_step(&mut self) {
-        self.steps += 1;
-        self.progress.steps += 1;
+        self.used.steps += 1;
     }
 
-    /// Returns the number of model calls that the run may still make.
-    pub(super) fn calls_left(&self) -> u32 {
-        self.settings.max_steps.saturating_sub(self.steps)
+    /// Counts the tokens of a model call, and returns their cost, if the price is known.
+    pub(super) fn count_usage(&mut self, usage: Usage, effects: &mut Effects) -> Usd {
+        self.used.tokens = self.used.tokens.saturating_add(usage.total());
+        self.warn(BudgetType::Tokens, self.used.tokens, self.budget.max_tokens, effects);
+        let Some(price) = self.price else {
+            return Usd::default();
+        };
+        let cost = price.cost(usage);
+        self.used.cost += cost;
+        let limit = self.budget.max_cost_usd.map(Usd::micros);
+        self.warn(BudgetType::Cost, self.used.cost.micros(), limit, effects);
+        cost
+    }
+
+    /// Counts tool calls that start.
+    pub(super) fn count_calls(&mut self, count: usize, effects: &mut Effects) {
+        self.used.tool_calls += count as u32;
+        let limit = self.budget.max_tool_calls.map(u64::from);
+        self.warn(BudgetType::ToolCalls, u64::from(self.used.tool_calls), limit, effects);
+    }
+
+    /// Returns how many of the `requested` tool calls the run may make. If it may not make all, its budget is exhausted.
+    pub(super) fn admit_calls(&mut self, requested: usize) -> usize {
+        let limit = self.budget.max_tool_calls.unwrap_or(u32::MAX);
+        let allowed = if self.is_spent() { 0 } else { limit.saturating_sub(self.used.tool_calls) as usize };
+        self.used.refused |= requested > allowed;
+        allowed
+    }
+
+    /// Returns `true` if the limit on model calls allows another one.
+    pub(super) fn has_steps(&self) -> bool {
+        self.used.steps < self.max_steps
     }
 
     /// Returns `true` if a call for a summary leaves at least one call for the step that follows.
-    pub(super) fn has_calls_for_summary(&self) -> bool {
-        self.calls_left() >= 2
+    pub(super) fn can_summarize(&self) -> bool {
+        self.max_steps.saturating_sub(self.used.steps) >= 2
     }
 
     /// Returns `true` if a budget allows no further model call: its tokens or its money are used up, or the run
     /// requested more tool calls than were left.
     pub(super) fn is_spent(&self) -> bool {
-        let budget = &self.settings.budget;
-        self.refused
-            || budget.max_tokens.is_some_and(|limit| self.spent >= limit)
-            || budget.max_cost_usd.is_some_and(|limit| self.spent_money >= limit)
+        self.used.refused
+            || self.budget.max_tokens.is_some_and(|limit| self.used.tokens >= limit)
+            || self.budget.max_cost_usd.is_some_and(|limit| self.used.cost >= limit)
     }
 
-    /// Returns the budget used so far.
-    pub(super) fn used(&self) -> BudgetUsage {
-        let elapsed = self.now.duration_since(self.began_at).as_millis();
-        BudgetUsage {
-            steps: self.steps,
-            tool_calls: self.tool_calls,
-            tokens: self.spent,
-            cost: self.spent_money,
-            elapsed_ms: u64::try_from(elapsed).unwrap_or(0),
-            refused: self.refused,
-        }
-    }
-
-    pub(super) fn tool_calls_left(&self) -> u32 {
-        self.settings.budget.max_tool_calls.map_or(u32::MAX, |limit| limit.saturating_sub(self.tool_calls))
+    /// Returns the remaining time of the run, or `None` if it has no time limit.
+    pub(super) fn time_left(&self, now: Timestamp) -> Option<Duration> {
+        let limit = self.budget.max_duration()?;
+        Some(limit.saturating_sub(since(self.began_at, now).unwrap_or_default()))
     }
 
     /// Warns once at the threshold and once at the limit.
-    pub(super) fn warn(&mut self, budget_type: BudgetType, used: u64) {
-        let (limit, slot) = match budget_type {
-            BudgetType::Tokens => (self.settings.budget.max_tokens, 0),
-            BudgetType::ToolCalls => (self.settings.budget.max_tool_calls.map(u64::from), 1),
-            BudgetType::Cost => (self.settings.budget.max_cost_usd.map(Usd::micros), 2),
-            BudgetType::Time => return,
-        };
+    fn warn(&mut self, budget_type: BudgetType, used: u64, limit: Option<u64>, effects: &mut Effects) {
         let Some(limit) = limit.filter(|limit| *limit > 0) else {
             return;
         };
         let percent = used as f32 / limit as f32;
-        let level = [1.0, self.settings.warn_at].into_iter().find(|level| percent >= *level);
-        if let Some(level) = level.filter(|level| *level > self.warned[slot]) {
-            self.warned[slot] = level;
-            self.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
+        let level = [1.0, self.warn_at].into_iter().find(|level| percent >= *level);
+        let warned = &mut self.warned[budget_type as usize];
+        if let Some(level) = level.filter(|level| level > warned) {
+            *warned = level;
+            effects.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
         }
     }
+
+    /// Warns that the time limit was reached.
+    pub(super) fn warn_of_deadline(&self, effects: &mut Effects) {
+        if let Some(limit) = self.budget.max_duration_secs {
+            let budget_type = BudgetType::Time;
+            effects.emit(AgentEvent::BudgetWarning { budget_type, used: limit, limit, percent: 1.0 });
+        }
+    }
+}
+
+/// Returns the time between two timestamps, or `None` if the clock went backwards.
+pub(super) fn since(earlier: Timestamp, later: Timestamp) -> Option<Duration> {
+    Duration::try_from(later.duration_since(earlier)).ok()
 }

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::result_messages;
-use super::failure::cancelled_message;
-use super::prompt::{APPROVAL_TIMED_OUT, DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED};
-use super::step_calls::{CallAnswer, StepCalls};
+use super::prompt::{APPROVAL_TIMED_OUT, DENIED, INTERRUPTED, NOT_STARTED, SUPERSEDED, cancelled_message};
+use super::step_calls::{CallAnswer, StepCalls, result_messages};
 use super::{CallChange, CallIntent, LastRun, RunEnd};
 use crate::{
     Approval, CompletedCall, Content, Decision, Message, Timestamp, ToolCall, ToolFailure, ToolOutput,
@@ -124,8 +122,6 @@ pub fn open(
     let stored_calls =
         StoredCalls { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
     let replies = CallerReplies::from_input(&calls, &stored_calls, &input)?;
-    let prompt_is_blank = input.prompt.is_blank();
-    let (answered, goes_on) = (replies.results.len() as u32, !replies.decisions.is_empty());
     let resolved: Vec<_> = calls.into_iter().map(|call| stored_calls.resolve_call(call, &replies)).collect();
     let mut messages = Vec::new();
     let (change, work) = if resolved.is_empty() {
@@ -136,14 +132,21 @@ pub fn open(
         let started = work.local().into_iter().map(begin).collect();
         (CallChange::Update { calls: started, results: work.take_unsaved() }, Some(work))
     } else {
-        let settled = resolved.into_iter().filter_map(|(_, answered)| Some(answered?.settled)).collect();
-        messages.extend(result_messages(settled, now));
+        let results = resolved.into_iter().filter_map(|(_, answered)| Some(answered?.result)).collect();
+        messages.extend(result_messages(results, now));
         (CallChange::Close, None)
     };
-    if !prompt_is_blank {
+    if !input.prompt.is_blank() {
         messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
     }
-    Ok(Opening { messages, calls: change, prompt: input.prompt, answered, work, continues_run: goes_on })
+    Ok(Opening {
+        messages,
+        calls: change,
+        prompt: input.prompt,
+        answered: replies.results.len() as u32,
+        work,
+        continues_run: !replies.decisions.is_empty(),
+    })
 }
 
 impl Opening {
@@ -187,11 +190,11 @@ impl StoredCalls<'_> {
 
     /// Determines the result of a call, or `None` if it is to be run now.
     fn resolve_call(&self, call: ToolCall, replies: &CallerReplies) -> (ToolCall, Option<CallAnswer>) {
-        let new = |settled: CompletedCall| Some(CallAnswer { settled, saved: false });
-        let failure =
-            |failure, why: &str| new(ToolOutput::failure(failure, why).into_completed_call(&call.id));
+        let failure = |failure, why: &str| {
+            Some(CallAnswer::from(ToolOutput::failure(failure, why).into_completed_call(&call.id)))
+        };
         let answered = if let Some(result) = replies.results.get(&call.id) {
-            new(CompletedCall::from(result.clone()))
+            Some(CompletedCall::from(result.clone()).into())
         } else if self.awaits_approval(&call.id) {
             match replies.decisions.get(&call.id) {
                 Some(Decision::Approve) if self.is_too_late(&call.id) => {
@@ -207,7 +210,7 @@ impl StoredCalls<'_> {
             failure(ToolFailure::Interrupted, NOT_STARTED)
         } else {
             let saved = self.stored.get(call.id.as_str()).and_then(|call| call.result.clone());
-            let saved = saved.map(|settled| CallAnswer { settled, saved: true });
+            let saved = saved.map(|result| CallAnswer { result, saved: true });
             saved.or_else(|| failure(ToolFailure::Interrupted, INTERRUPTED))
         };
         (call, answered)
@@ -239,31 +242,27 @@ impl CallerReplies {
         stored_calls: &StoredCalls<'_>,
         input: &RunInput,
     ) -> Result<Self, InputError> {
-        let prompt_is_blank = input.prompt.is_blank();
-        if prompt_is_blank && input.results.is_empty() && input.approvals.is_empty() {
+        if input.prompt.is_blank() && input.results.is_empty() && input.approvals.is_empty() {
             return Err(InputError::Empty);
         }
         let ids = || calls.iter().map(|call| call.id.clone());
-        let pending: Vec<_> = ids().filter(|id| stored_calls.is_pending(id, ToolRoute::Callback)).collect();
-        let awaited: Vec<_> = ids().filter(|id| stored_calls.awaits_approval(id)).collect();
+        let mut pending: Vec<_> =
+            ids().filter(|id| stored_calls.is_pending(id, ToolRoute::Callback)).collect();
+        let mut awaited: Vec<_> = ids().filter(|id| stored_calls.awaits_approval(id)).collect();
         let replies = Self {
             results: results(&pending, &input.results)?,
             decisions: decisions(&awaited, stored_calls, &input.approvals)?,
         };
-        let missing = |ids: Vec<String>, provided: &dyn Fn(&String) -> bool| -> Vec<String> {
-            ids.into_iter().filter(|id| prompt_is_blank && !provided(id)).collect()
-        };
-        let unanswered = missing(pending, &|id| replies.results.contains_key(id));
-        let undecided = missing(awaited, &|id| replies.decisions.contains_key(id));
-        match (unanswered.is_empty(), undecided.is_empty()) {
-            (false, _) => Err(InputError::MissingResults(unanswered)),
-            (_, false) => Err(InputError::MissingApprovals(undecided)),
-            _ if !prompt_is_blank
-                && replies.decisions.values().any(|decision| *decision == Decision::Approve) =>
-            {
-                Err(InputError::PromptWithApproval)
-            }
-            _ => Ok(replies),
+        if !input.prompt.is_blank() {
+            let approves = replies.decisions.values().any(|decision| *decision == Decision::Approve);
+            return if approves { Err(InputError::PromptWithApproval) } else { Ok(replies) };
+        }
+        pending.retain(|id| !replies.results.contains_key(id));
+        awaited.retain(|id| !replies.decisions.contains_key(id));
+        match (pending.is_empty(), awaited.is_empty()) {
+            (true, true) => Ok(replies),
+            (true, false) => Err(InputError::MissingApprovals(awaited)),
+            (false, _) => Err(InputError::MissingResults(pending)),
         }
     }
 }

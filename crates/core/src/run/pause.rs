@@ -1,10 +1,6 @@
 //! Responses that a provider pauses because its own tools are still running; sending them back continues them.
 
-use std::sync::Arc;
-
-use super::effect::CallChange;
-use super::machine::{Next, Run};
-use crate::{AgentEvent, Message, ResponseStatus};
+use crate::{Message, ResponseStatus};
 
 /// Maximum number of consecutive continuations; after that, the incomplete response is accepted.
 const MAX_PAUSES: u32 = 8;
@@ -17,17 +13,14 @@ pub(super) struct Pauses {
     text: String,
 }
 
-impl Run {
-    /// Commits a response without calls, and continues the response or ends the run.
-    pub(super) fn commit_text(&mut self, message: Arc<Message>, extent: ResponseStatus, ended: AgentEvent) {
-        let mut text = std::mem::take(&mut self.pauses.text);
-        text.push_str(&message.assistant_text().unwrap_or_default());
-        if extent == ResponseStatus::Complete || self.pauses.count >= MAX_PAUSES {
-            self.pauses = Pauses::default();
-            return self.conclude(message, text, ended);
+impl Pauses {
+    /// Adds a part of a response, and returns the full text if no other part follows.
+    pub(super) fn add(&mut self, message: &Message, status: ResponseStatus) -> Option<String> {
+        self.text.push_str(&message.assistant_text().unwrap_or_default());
+        if status == ResponseStatus::Complete || self.count >= MAX_PAUSES {
+            return Some(std::mem::take(self).text);
         }
-        self.pauses = Pauses { count: self.pauses.count + 1, text };
-        self.commit(vec![message], CallChange::None, Next::Step);
-        self.emit(ended);
+        self.count += 1;
+        None
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::compact::CarriedOver;
-use crate::{Compaction, Content, Message, NoticeKind, Timestamp};
+use crate::{AssistantBlock, Compaction, Content, Message, NoticeKind, StopReason, Timestamp};
 
 /// Maximum length of a quotation of the model's own output, in characters.
 const MAX_QUOTE: usize = 2000;
@@ -64,6 +64,11 @@ fn verbatim_section(CarriedOver { texts, omitted: left_out }: &CarriedOver) -> S
         section.push_str(&left_out.join(", "));
     }
     section
+}
+
+/// Creates a response that was cut short by an interrupt.
+pub(super) fn cancelled_message(blocks: Vec<AssistantBlock>, created_at: Timestamp) -> Arc<Message> {
+    Arc::new(Message::Assistant { blocks, stop_reason: StopReason::Cancelled, created_at })
 }
 
 fn notice(body: String, at: Timestamp) -> Arc<Message> {
