@@ -6,9 +6,9 @@ use meerkat::ops::Operation;
 use meerkat::{EventEnvelope, EventSink, describe_progress};
 use serde_json::Value;
 
-use super::Log;
 use super::stream::EventStream;
 use super::tools::accepts_argument;
+use crate::log::Log;
 use crate::protocol::{Request, Ticker};
 
 /// Returns `true` if a flag is set in the arguments.
