@@ -1,9 +1,9 @@
-//! Places the functions used at startup next to each other in the binary.
+//! Places the functions that `rkat` uses at startup next to each other in the binary.
 //!
 //! The operating system loads a binary in pieces of 64 KiB. `rkat skill serve` runs a twentieth of the code, and
 //! without an order it is spread over half of those pieces. `start.order` lists the names by crate; `cargo xtask order`
 //! generates it. A name that matches nothing is harmless: the process only uses more memory. For the same reason,
-//! relocations are packed where the C library supports it.
+//! the relocations of both binaries are packed where the C library supports it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -25,9 +25,9 @@ fn main() -> io::Result<()> {
     };
     let script = PathBuf::from(dir).join("start.ld");
     fs::write(&script, linker_script(&fs::read_to_string(NAMES)?))?;
-    println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
+    println!("cargo::rustc-link-arg-bin=rkat=-Wl,-T,{}", script.display());
     if loads_packed_relocations() {
-        // The loader reads all relocations of the binary at startup: packed, they take 40 KB instead of 1.2 MB.
+        // The loader reads all relocations of a binary at startup: packed, they take 40 KB instead of 1.2 MB.
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     Ok(())

@@ -92,7 +92,7 @@ impl Ours {
     async fn run(&self) -> Result<(), Failure> {
         let operation = operations::find("meerkat_run").ok_or("unknown operation")?;
         let call = Call { runtime: self.runtime.clone(), control: RunControl::default() };
-        let reply = operation.call(call, json!({ "prompt": "Is it all there?" })).await?;
+        let reply = operation.call(call, json!({ "prompt": "Is it all there?" })).await?.json;
         if reply["content"][0]["text"] == "It is all there." {
             Ok(())
         } else {

@@ -1,11 +1,12 @@
 //! Meerkat as an MCP server.
 //!
 //! The tools are generated from the operations of [`meerkat::operations`]; nothing is declared twice. To build your own
-//! host, use [`tools_list`] and [`handle_tools_call`]; the bundled `rkat-mcp` is a [`Server`] over [`Stdio`] or
-//! [`http`]. The protocol itself is implemented in [`protocol`].
+//! host, use [`tools_list`] and [`handle_tools_call`]; `rkat-mcp` is a [`Server`] over [`Stdio`] or [`http`]. The protocol
+//! itself is implemented in [`protocol`].
 
 pub mod http;
 pub mod lifetime;
+mod log;
 pub mod protocol;
 mod realm;
 mod server;

@@ -1,19 +1,21 @@
 //! MCP server of one realm, over any transport.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use meerkat::Skills;
-use rmcp::service::serve_directly;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::{self, Access, Limits};
-use crate::lifetime::{COMMIT_TIMEOUT, REPLY_TIMEOUT};
-use crate::protocol::{Notifier, Protocol, Service};
-use crate::realm::{LazyRuntime, Log, RealmService};
+use crate::http::{self, Access, Limits, Listen, ListenError, Token};
+use crate::lifetime::COMMIT_TIMEOUT;
+use crate::log::Log;
+use crate::protocol::{Notifier, Protocol};
+use crate::realm::{LazyRuntime, RealmService};
+use crate::signals::shutdown_signal;
 use crate::skills::SkillViews;
-use crate::stdio::Stdio;
+use crate::stdio::{self, Stdio};
 
 /// MCP server for the operations of one realm, with any number of clients.
 #[derive(Clone)]
@@ -57,7 +59,7 @@ impl Server {
     /// Serves one client over stdio until it closes its side, then stops every run cleanly.
     pub async fn serve(&self, stdio: Stdio) {
         let opener = self.spawn_realm_opener();
-        over_stdio(&self.layer, stdio, async || self.shutdown().await).await;
+        stdio::serve(&self.layer, stdio, async || self.shutdown().await).await;
         opener.abort();
     }
 
@@ -79,24 +81,29 @@ impl Server {
         http::serve(self.layer.clone(), listener, access, limits, closing, self.shutdown()).await;
         opener.abort();
     }
-}
 
-/// Serves one client over stdio until it closes its side. `shutdown` stops work that would otherwise continue.
-pub(crate) async fn over_stdio<S: Service>(layer: &Protocol<S>, mut stdio: Stdio, shutdown: impl AsyncFn()) {
-    let (end, in_flight, written) = (stdio.end(), stdio.in_flight(), stdio.written());
-    let ending = async {
-        end.wait_closed().await;
-        let _ = tokio::time::timeout_at(end.deadline(), in_flight.wait()).await;
-        // Runs without a waiting request, such as those of tasks, must also stop cleanly.
-        shutdown().await;
-        // Responses of the stopped runs are still sent if the client reads them.
-        let _ = tokio::time::timeout(REPLY_TIMEOUT, in_flight.wait()).await;
-    };
-    let running = serve_directly(layer.connect(), stdio, None);
-    tokio::select! {
-        // This fails only if the service panicked; no client is left to report it to.
-        _ = running.waiting() => shutdown().await,
-        () = ending => {}
+    /// Serves clients over HTTP until the process receives a shutdown signal. Calls `announce` with the bound address.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be bound, or if the server would be open to other machines.
+    pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
+        http::raise_file_limit();
+        let token = listen.token.secret().map(Token::new).transpose()?;
+        let bound = TcpListener::bind(&listen.address).await;
+        let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+        let (listener, address) =
+            bound.map_err(|source| ListenError::Bind { address: listen.address.clone(), source })?;
+        let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
+        let terminated = shutdown_signal();
+        announce(address);
+        let closing = CancellationToken::new();
+        let serving = self.serve_http(listener, access, Limits::default(), closing.clone());
+        tokio::pin!(serving);
+        tokio::select! {
+            () = &mut serving => return Ok(()),
+            () = terminated => closing.cancel(),
+        }
+        serving.await;
+        Ok(())
     }
-    let _ = tokio::time::timeout(REPLY_TIMEOUT, written).await;
 }

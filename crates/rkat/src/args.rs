@@ -2,6 +2,7 @@
 
 mod hub;
 mod mcp;
+mod mcp_server;
 mod registry;
 mod skill;
 mod words;
@@ -12,11 +13,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use meerkat::{ApprovalPolicy, Backend, DefaultRealm, FileAccess, HumanDuration, Provider, RealmScope, Usd};
 
 use crate::error::ErrorFormat;
+use crate::scope::{Scope, Surface};
 pub(crate) use hub::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
 pub(crate) use registry::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
 pub(crate) use skill::{InstallTarget, SkillCommand};
 
 pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
+pub(crate) use mcp_server::McpServerArgs;
 pub(crate) use words::normalize;
 
 /// Run LLM agents with durable sessions.
@@ -67,28 +70,28 @@ fn parse_dollars(text: &str) -> Result<Usd, String> {
 pub(crate) struct ScopeArgs {
     /// Use this realm [default: the current project's].
     #[arg(short, long, global = true, value_name = "ID", conflicts_with = "isolated")]
-    pub(crate) realm: Option<String>,
+    realm: Option<String>,
     /// Use a new, private realm.
     #[arg(long, global = true)]
-    pub(crate) isolated: bool,
+    isolated: bool,
     /// Label this process in config and session records.
     #[arg(long, global = true, value_name = "ID")]
-    pub(crate) instance: Option<String>,
+    instance: Option<String>,
     /// Create the realm with this backend (sqlite or memory); an existing realm keeps its own.
     #[arg(long, global = true, value_name = "BACKEND", value_parser = parse_backend)]
-    pub(crate) realm_backend: Option<Backend>,
+    realm_backend: Option<Backend>,
     /// Store realms in this directory.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_root: Option<PathBuf>,
     /// Project directory [default: nearest ancestor with .rkat or .git, else the current directory].
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) context_root: Option<PathBuf>,
+    context_root: Option<PathBuf>,
     /// Directory to use instead of $HOME for .rkat/mcp.toml and .rkat/skills.
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) user_config_root: Option<PathBuf>,
+    user_config_root: Option<PathBuf>,
     /// Search this directory for skills first (repeatable).
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) skill_dir: Vec<PathBuf>,
+    skill_dir: Vec<PathBuf>,
 }
 
 /// Command of `rkat`.
@@ -542,17 +545,18 @@ pub(crate) enum RealmCommand {
 }
 
 impl ScopeArgs {
-    /// Returns the selected realm and the one to use if none is named.
-    pub(crate) fn scope(&self) -> (RealmScope, DefaultRealm) {
-        let scope = RealmScope {
-            realm: self.realm.clone(),
-            instance: self.instance.clone(),
+    /// Returns the realm and the directories.
+    pub(crate) fn scope(self) -> Scope {
+        let flags = RealmScope {
+            realm: self.realm,
+            instance: self.instance,
             backend: self.realm_backend,
-            state_root: self.state_root.clone(),
-            context_root: self.context_root.clone(),
-            user_config_root: self.user_config_root.clone(),
+            state_root: self.state_root,
+            context_root: self.context_root,
+            user_config_root: self.user_config_root,
         };
-        (scope, if self.isolated { DefaultRealm::Isolated } else { DefaultRealm::Project })
+        let default_realm = if self.isolated { DefaultRealm::Isolated } else { DefaultRealm::Project };
+        Scope { surface: Surface::Rkat, flags, default_realm, skill_dirs: self.skill_dir }
     }
 }
 

@@ -1,14 +1,13 @@
-//! Environment of `rkat`. Only this module reads it.
+//! Environment of `rkat` and `rkat-mcp`. Only this module reads it.
 
-#![expect(clippy::disallowed_methods, reason = "only this file of `rkat` reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "only this file reads the environment")]
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use meerkat::SystemDirs;
+use meerkat::{Redactor, SystemDirs};
 use meerkat_telemetry::Settings;
 
-use crate::out;
 use crate::render::{Cells, Page};
 
 /// All environment variables, with their meanings.
@@ -154,14 +153,9 @@ pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Reads the telemetry settings, with warnings about invalid ones.
-pub(crate) fn telemetry() -> Settings {
-    Settings::read(&secret, "rkat", &out::secrets())
-}
-
-/// Adds the secrets in the environment to the redactor.
-pub(crate) fn register_secrets() {
-    all().iter().for_each(|(name, value)| out::secrets().add_named(name, value));
+/// Reads the telemetry settings of a binary, with warnings about invalid ones.
+pub(crate) fn telemetry(service: &str, redactor: &Redactor) -> Settings {
+    Settings::read(&secret, service, redactor)
 }
 
 /// Returns the full environment. MCP servers get the part without secrets.
@@ -186,7 +180,7 @@ pub(crate) fn time_zone() -> meerkat::TimeZone {
     meerkat::TimeZone::system()
 }
 
-/// Returns the token that clients of `rkat serve` must send.
+/// Returns the token that clients must send.
 pub(crate) fn token() -> Option<String> {
     set("RKAT_TOKEN").and_then(|token| token.into_string().ok())
 }

@@ -1,15 +1,19 @@
-//! Command line of Meerkat: the operations of the facade, for users.
+//! Binaries of Meerkat: `rkat`, the operations of the facade for users, and `rkat-mcp`, the same for MCP clients.
 //!
-//! Results go to stdout; everything else goes to stderr. Exit codes: 0 success, 1 failure, 2 budget exhausted or
-//! invalid command line, 130 interrupted.
+//! Results of `rkat` go to stdout; everything else goes to stderr. Exit codes: 0 success, 1 failure, 2 budget exhausted
+//! or invalid command line, 130 interrupted.
 
 mod args;
 mod commands;
+mod compose;
 mod env;
 mod error;
 mod locate;
+mod mcp_server;
 mod out;
+mod parent;
 mod render;
+mod scope;
 mod servers;
 mod stdin;
 
@@ -18,19 +22,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
-use meerkat_telemetry::{LineSink, Settings, Telemetry, TelemetryOptions};
 
 pub use env::VARIABLES;
+pub use mcp_server::main as serve_mcp;
 pub use meerkat_telemetry::VARIABLES as TELEMETRY_VARIABLES;
 
 use crate::args::{Cli, Command, SkillCommand};
+use crate::scope::Surface;
 
 /// Time limit for flushing traces: an unavailable collector must not delay exit.
 const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time limit for closing the database, and for cancelled tasks to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs the program.
+/// Runs `rkat`.
 #[must_use]
 pub fn main() -> ExitCode {
     if let Some(code) = meerkat::supervise(std::env::args_os()) {
@@ -49,8 +54,8 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    env::register_secrets();
-    let telemetry = telemetry();
+    out::register_secrets();
+    let telemetry = compose::telemetry(Surface::Rkat, Arc::new(out::stderr_line));
     let (format, state_root) = (cli.command.error_format(), cli.scope.state_root.clone());
     let code = match runtime.block_on(commands::execute(cli)) {
         Ok(code) => code,
@@ -60,16 +65,8 @@ pub fn main() -> ExitCode {
     if let Some(dropped) = telemetry.finish(TRACE_FLUSH_TIMEOUT) {
         out::stderr_line(&format!("warning: {dropped}"));
     }
+    out::flush_queue();
     code
-}
-
-/// Starts logging and tracing as configured by the environment.
-fn telemetry() -> Telemetry {
-    let Settings { log, otlp, warnings } = env::telemetry();
-    warnings.iter().for_each(|warning| out::stderr_line(&format!("warning: {warning}")));
-    let sink: LineSink = Arc::new(out::stderr_line);
-    let log = log.map(|filter| (filter, sink));
-    Telemetry::start(TelemetryOptions { log, otlp, redactor: out::secrets() })
 }
 
 /// Returns the command-line grammar, for the reference page and shell completions.

@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write as _};
-use std::sync::LazyLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{LazyLock, OnceLock};
 
 use meerkat::{Redactor, escape_text};
+use meerkat_mcp_server::lifetime::LOG_FLUSH_TIMEOUT;
 
 use crate::env;
 
@@ -19,11 +20,13 @@ static SECRETS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 const QUEUE_CAPACITY: usize = 4096;
 
 /// Queue of the thread that writes lines to stderr for code that must not block.
-static QUEUE: LazyLock<SyncSender<String>> = LazyLock::new(|| {
-    let (queue, lines) = sync_channel::<String>(QUEUE_CAPACITY);
-    std::thread::spawn(move || lines.iter().for_each(|line| stderr_line(&line)));
-    queue
-});
+static QUEUE: OnceLock<SyncSender<Entry>> = OnceLock::new();
+
+enum Entry {
+    Line(String),
+    /// Signals the sender once all earlier lines are written.
+    Mark(SyncSender<()>),
+}
 
 /// Destination of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,11 @@ impl Destination {
 /// Returns the redactor of this process, to which secrets can be added.
 pub(crate) fn secrets() -> Redactor {
     SECRETS.clone()
+}
+
+/// Adds the secrets in the environment to the redactor.
+pub(crate) fn register_secrets() {
+    env::all().iter().for_each(|(name, value)| SECRETS.add_named(name, value));
 }
 
 /// Writes text; exits quietly if stdout is closed.
@@ -92,7 +100,28 @@ pub(crate) fn stderr_line(text: &str) {
 
 /// Queues a line for stderr without blocking, for long-running servers.
 pub(crate) fn queue(text: &str) {
-    let _ = QUEUE.try_send(text.to_owned());
+    let _ = QUEUE.get_or_init(start_queue).try_send(Entry::Line(text.to_owned()));
+}
+
+fn start_queue() -> SyncSender<Entry> {
+    let (queue, entries) = sync_channel(QUEUE_CAPACITY);
+    std::thread::spawn(move || {
+        for entry in entries {
+            match entry {
+                Entry::Line(line) => stderr_line(&line),
+                Entry::Mark(done) => drop(done.send(())),
+            }
+        }
+    });
+    queue
+}
+
+/// Waits briefly until all queued lines are written.
+pub(crate) fn flush_queue() {
+    let (mark, done) = sync_channel(1);
+    if QUEUE.get().is_some_and(|queue| queue.try_send(Entry::Mark(mark)).is_ok()) {
+        let _ = done.recv_timeout(LOG_FLUSH_TIMEOUT);
+    }
 }
 
 /// Writes a less important line to stderr, dimmed if colors are enabled.

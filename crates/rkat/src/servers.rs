@@ -1,61 +1,9 @@
-//! MCP servers of `rkat`: their config files and start options.
+//! Reports about the MCP servers of a run.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
+use meerkat::McpServers;
 use meerkat::mcp::ServerState;
-use meerkat::{
-    HookFiles, McpServers, McpServersOptions, NoticeSink, ServerEnvironment, ServerFiles, TokenDir,
-};
 
-use crate::args::ScopeArgs;
-use crate::env;
-use crate::error::CliError;
 use crate::out;
-
-/// Returns the MCP config files.
-pub(crate) fn files(args: &ScopeArgs) -> ServerFiles {
-    ServerFiles::for_dirs(project(args).as_deref(), home(args).as_deref())
-}
-
-/// Returns the hook files, which are used in addition to the realm's config.
-pub(crate) fn hook_files(args: &ScopeArgs) -> HookFiles {
-    let files = HookFiles::for_dirs(project(args).as_deref(), home(args).as_deref());
-    files.below(env::home().as_deref())
-}
-
-/// Returns the directory of login tokens.
-pub(crate) fn tokens(args: &ScopeArgs) -> Result<TokenDir, CliError> {
-    let home =
-        home(args).ok_or_else(|| CliError::Usage("cannot store a login: HOME is not set".to_owned()))?;
-    Ok(TokenDir::new(&home))
-}
-
-/// Returns the project's root, or `None` if the current directory is unknown.
-pub(crate) fn project(args: &ScopeArgs) -> Option<PathBuf> {
-    args.scope().0.project(&env::system_dirs()).ok()
-}
-
-pub(crate) fn home(args: &ScopeArgs) -> Option<PathBuf> {
-    args.user_config_root.clone().or_else(env::home)
-}
-
-/// Returns the options that servers are started with. Servers call `notify` from async code, so it must not block.
-pub(crate) fn options(args: &ScopeArgs, notify: NoticeSink) -> McpServersOptions {
-    let environment = ServerEnvironment {
-        project: project(args),
-        home: home(args),
-        environment: env::all(),
-        program: env::program(),
-        redactor: out::secrets(),
-    };
-    McpServersOptions { notify: Some(notify), ..McpServersOptions::for_environment(environment) }
-}
-
-/// Creates the servers for runs.
-pub(crate) fn servers(args: &ScopeArgs, notify: NoticeSink) -> Arc<McpServers> {
-    McpServers::new(options(args, notify))
-}
 
 /// Returns the config location of a tool's server in parentheses, or an empty string if no server has the tool.
 pub(crate) fn tool_location(servers: &McpServers, tool: &str) -> String {

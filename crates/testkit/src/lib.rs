@@ -12,6 +12,7 @@
 
 mod clock;
 mod disk;
+mod eventually;
 mod forks;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -23,9 +24,11 @@ mod scratch;
 mod server;
 mod shell_server;
 mod tools;
+pub mod web;
 
 pub use clock::TestClock;
 pub use disk::SmallDisk;
+pub use eventually::eventually;
 pub use forks::{ForkingServer, assert_no_process_with_mark, mark, processes_with_mark};
 #[cfg(target_os = "linux")]
 pub use kernel::{MissingFeature, with_restricted_kernel};

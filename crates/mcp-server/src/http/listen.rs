@@ -1,15 +1,9 @@
-//! HTTP server of a process: listens, announces its address, and serves until a signal.
+//! Options of an HTTP server, and the reasons why it cannot start.
 
 use std::error::Error as _;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-
-use super::{Access, AccessError, ClientToken, Limits, Token};
-use crate::server::Server;
-use crate::signals::shutdown_signal;
+use super::{AccessError, ClientToken};
 
 /// Address to listen on, and access options.
 #[derive(Debug, Clone)]
@@ -55,31 +49,4 @@ pub enum ListenError {
 fn with_cause(error: &meerkat::token::TokenError) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")
-}
-
-impl Server {
-    /// Serves clients over HTTP until the process receives a shutdown signal. Calls `announce` with the bound address.
-    ///
-    /// # Errors
-    /// Returns an error if the address cannot be bound, or if the server would be open to other machines.
-    pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
-        super::raise_file_limit();
-        let token = listen.token.secret().map(Token::new).transpose()?;
-        let bound = TcpListener::bind(&listen.address).await;
-        let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
-        let (listener, address) =
-            bound.map_err(|source| ListenError::Bind { address: listen.address.clone(), source })?;
-        let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
-        let terminated = shutdown_signal();
-        announce(address);
-        let closing = CancellationToken::new();
-        let serving = self.serve_http(listener, access, Limits::default(), closing.clone());
-        tokio::pin!(serving);
-        tokio::select! {
-            () = &mut serving => return Ok(()),
-            () = terminated => closing.cancel(),
-        }
-        serving.await;
-        Ok(())
-    }
 }

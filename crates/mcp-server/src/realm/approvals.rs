@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use meerkat::operations::{Call, Operation, find};
+use meerkat::operations::{AnyOperation, Call, find};
 use meerkat::{ConfigAccess, Error, RunControl, Runtime};
 use meerkat_contracts::PendingReply;
 use rmcp::ErrorData;
@@ -162,7 +162,7 @@ pub(super) async fn run_with_approvals(
         let Some(approvals) = waiting.ask(asker).await else { break };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
         let next = resume_arguments(arguments, waiting.session, approvals);
-        outcome = resume()?.call(call, next).await;
+        outcome = resume()?.call(call, next).await.map(|reply| reply.json);
     }
     outcome
 }
@@ -182,7 +182,7 @@ pub(super) fn next_round(
 }
 
 /// Returns the operation that resumes a run.
-pub(super) fn resume() -> Result<&'static Operation, Error> {
+pub(super) fn resume() -> Result<&'static AnyOperation, Error> {
     find("meerkat_resume").ok_or_else(|| Error::Internal("no operation `meerkat_resume`".to_owned()))
 }
 

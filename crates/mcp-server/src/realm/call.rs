@@ -1,6 +1,6 @@
 //! Operation as a tool call, with progress reports and cancellation.
 
-use meerkat::operations::{Call, Impact, Operation};
+use meerkat::operations::{AnyOperation, Call, Impact};
 use meerkat::{Error, EventEnvelope, RunControl, Runtime};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
@@ -18,7 +18,7 @@ pub(super) type Outcome = Result<Value, Error>;
 impl RealmService {
     pub(super) async fn operate(
         &self,
-        operation: &'static Operation,
+        operation: &'static AnyOperation,
         call: CallToolRequestParams,
         request: Request,
     ) -> Result<CallToolResponse, ErrorData> {
@@ -45,7 +45,7 @@ impl RealmService {
     /// Calls an operation and waits for its result.
     async fn directly(
         &self,
-        operation: &'static Operation,
+        operation: &'static AnyOperation,
         runtime: Runtime,
         arguments: Value,
         request: Request,
@@ -60,7 +60,7 @@ impl RealmService {
             ..RunControl::default()
         };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
-        let outcome = operation.call(call, arguments.clone()).await;
+        let outcome = operation.call(call, arguments.clone()).await.map(|reply| reply.json);
         let can_ask = can_ask(&runtime, &request.client());
         let asker = (can_ask && request.era() == Era::Legacy).then_some(ApprovalChannel::Client(&request));
         let outcome = run_with_approvals(asker.as_ref(), (&runtime, &control), &arguments, outcome).await;
@@ -76,7 +76,7 @@ impl RealmService {
     }
 
     /// Notifies the watchers of a session of the change, and all clients if the session was archived.
-    pub(super) fn publish_outcome(&self, operation: &Operation, outcome: &Outcome) {
+    pub(super) fn publish_outcome(&self, operation: &AnyOperation, outcome: &Outcome) {
         let archives = operation.name == "meerkat_archive" && outcome.is_ok();
         if operation.impact != Impact::RunsAgent && !archives {
             return;

@@ -26,6 +26,7 @@ use rmcp::model::{
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OnceCell, broadcast};
 
+use crate::log::Log;
 use crate::protocol::{ChangeNotification, Notifier, Prompts, Request, ServerInfo, Service, Tools};
 use crate::skills::SkillViews;
 pub use host::LazyRuntime;
@@ -37,9 +38,6 @@ continues it, even after a restart; meerkat_sessions lists them. Each session is
 
 /// Number of sessions after which the set of known sessions is cleared; a redundant notification does no harm.
 const MAX_SEEN: usize = 100_000;
-
-/// Receiver of the server's log lines.
-pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// MCP service for the operations of one realm.
 pub struct RealmService {

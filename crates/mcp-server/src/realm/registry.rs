@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Log, RealmService};
+use super::RealmService;
+use crate::log::Log;
 use crate::protocol::{ChangeNotification, Notifier, Page};
 use crate::skills::SkillViews;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat::operations::Operation;
+use meerkat::operations::AnyOperation;
 use meerkat::{EventEnvelope, EventSink, describe_progress};
 use serde_json::Value;
 
-use super::Log;
 use super::stream::EventStream;
 use super::tools::accepts_argument;
+use crate::log::Log;
 use crate::protocol::{Request, Ticker};
 
 /// Returns `true` if a flag is set in the arguments.
@@ -31,7 +31,7 @@ pub(super) struct RunReporter {
 
 impl RunReporter {
     /// Creates a reporter. Flags that the operation does not accept are ignored.
-    pub(super) fn new(operation: &Operation, arguments: &Value, request: &Request, log: &Log) -> Self {
+    pub(super) fn new(operation: &AnyOperation, arguments: &Value, request: &Request, log: &Log) -> Self {
         let is_requested = |key: &str| is_enabled(arguments, key) && accepts_argument(operation.name, key);
         Self {
             stream: is_requested("stream").then(|| EventStream::start(request.clone())),

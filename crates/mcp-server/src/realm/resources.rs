@@ -152,7 +152,7 @@ impl RealmService {
     pub(super) async fn ask(&self, operation: &str, arguments: Value) -> Result<Value, Error> {
         let found = find(operation).ok_or_else(|| Error::Internal(format!("no operation `{operation}`")))?;
         let call = Call { runtime: self.runtime().await?, control: RunControl::default() };
-        found.call(call, arguments).await
+        Ok(found.call(call, arguments).await?.json)
     }
 
     /// Completes the session id in a template.

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meerkat::operations::{Call, Operation};
+use meerkat::operations::{AnyOperation, Call};
 use meerkat::{
     ErrorKind, EventEnvelope, EventSink, LastRun, RunControl, RunEnd, RunId, Runtime, SessionId, SessionView,
     describe_progress,
@@ -49,7 +49,7 @@ impl RealmService {
     pub(super) async fn as_task(
         &self,
         tasks: &Tasks,
-        operation: &'static Operation,
+        operation: &'static AnyOperation,
         runtime: Runtime,
         arguments: Value,
         request: Request,
@@ -78,7 +78,10 @@ impl RealmService {
             ..RunControl::default()
         };
         let call = Call { runtime: runtime.clone(), control: control.clone() };
-        let mut run = tokio::spawn(operation.call(call, arguments.clone()));
+        let mut run = tokio::spawn({
+            let arguments = arguments.clone();
+            async move { operation.call(call, arguments).await.map(|reply| reply.json) }
+        });
         let asks = can_ask(&runtime, &request.client()).then_some((runtime, control, arguments));
         loop {
             tokio::select! {

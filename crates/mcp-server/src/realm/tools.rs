@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use meerkat::operations::{Call, Impact, Operation, TABLE, find};
+use meerkat::operations::{AnyOperation, Call, Impact, TABLE, find};
 use meerkat::{Error, RunControl, Runtime};
 use meerkat_contracts::ErrorBody;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
@@ -46,7 +46,7 @@ pub async fn handle_tools_call_with(
 ) -> Result<Value, UnknownTool> {
     let operation = find(name).ok_or_else(|| UnknownTool(name.to_owned()))?;
     let call = Call { runtime: runtime.clone(), control };
-    let result = result(operation.call(call, arguments).await);
+    let result = result(operation.call(call, arguments).await.map(|reply| reply.json));
     Ok(serde_json::to_value(result).unwrap_or_default())
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn accepts_argument(name: &str, argument: &str) -> bool {
     TOOLS.iter().find(|tool| tool.name == name).and_then(properties).is_some()
 }
 
-fn tool(operation: &Operation) -> Tool {
+fn tool(operation: &AnyOperation) -> Tool {
     let object = |schema: Value| -> Arc<JsonObject> {
         match schema {
             Value::Object(object) => Arc::new(object),

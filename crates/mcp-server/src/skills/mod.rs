@@ -23,8 +23,8 @@ use tokio::sync::watch;
 
 pub use serve::serve_skills;
 
+use crate::log::Log;
 use crate::protocol::{ChangeNotification, Notifier};
-use crate::realm::Log;
 
 /// Argument of a prompt.
 const ARGUMENTS: &str = "arguments";

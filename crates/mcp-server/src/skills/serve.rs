@@ -16,8 +16,7 @@ use super::SkillViews;
 use crate::protocol::{
     Era, Extensions, Notifier, Page, Prompts, Protocol, Request, Resources, ServerInfo, Service, Tools,
 };
-use crate::server::over_stdio;
-use crate::stdio::Stdio;
+use crate::stdio::{self, Stdio};
 
 /// Instructions sent to clients.
 const INSTRUCTIONS: &str = "Skills: instructions for particular tasks. The tool `skill` lists them and loads one by name; \
@@ -38,7 +37,7 @@ pub fn serve_skills(
     let notices = Notifier::default();
     let views = SkillViews::new(catalog, notices.clone(), Arc::new(log));
     let layer = Protocol::new(SkillServer { views }, notices);
-    async move { over_stdio(&layer, stdio, async || {}).await }
+    async move { stdio::serve(&layer, stdio, async || {}).await }
 }
 
 impl Service for SkillServer {

@@ -15,13 +15,13 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
     ServerResult,
 };
-use rmcp::service::RoleServer;
+use rmcp::service::{RoleServer, serve_directly};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::lifetime::COMMIT_TIMEOUT;
-use crate::protocol::{InFlight, batch};
+use crate::lifetime::{COMMIT_TIMEOUT, REPLY_TIMEOUT};
+use crate::protocol::{InFlight, Protocol, Service, batch};
 use collector::{BatchCollector, Gathered};
 pub(crate) use end::InputEnd;
 use lines::{Line, MAX_LINE};
@@ -261,6 +261,26 @@ impl Transport<RoleServer> for Stdio {
     async fn close(&mut self) -> Result<(), Closed> {
         Ok(())
     }
+}
+
+/// Serves one client over stdio until it closes its side. `shutdown` stops work that would otherwise continue.
+pub(crate) async fn serve<S: Service>(layer: &Protocol<S>, mut stdio: Stdio, shutdown: impl AsyncFn()) {
+    let (end, in_flight, written) = (stdio.end(), stdio.in_flight(), stdio.written());
+    let ending = async {
+        end.wait_closed().await;
+        let _ = tokio::time::timeout_at(end.deadline(), in_flight.wait()).await;
+        // Runs without a waiting request, such as those of tasks, must also stop cleanly.
+        shutdown().await;
+        // Responses of the stopped runs are still sent if the client reads them.
+        let _ = tokio::time::timeout(REPLY_TIMEOUT, in_flight.wait()).await;
+    };
+    let running = serve_directly(layer.connect(), stdio, None);
+    tokio::select! {
+        // This fails only if the service panicked; no client is left to report it to.
+        _ = running.waiting() => shutdown().await,
+        () = ending => {}
+    }
+    let _ = tokio::time::timeout(REPLY_TIMEOUT, written).await;
 }
 
 /// Returns the id, code, and reason of the error for an invalid message.

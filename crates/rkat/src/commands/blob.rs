@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{call, open_known, print_json};
-use crate::args::{BlobCommand, ScopeArgs};
+use super::{call, print_json};
+use crate::args::BlobCommand;
+use crate::compose::open_known;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
+use crate::scope::Scope;
 
-pub(super) async fn blob(scope: &ScopeArgs, command: BlobCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn blob(scope: &Scope, command: BlobCommand) -> Result<ExitCode, CliError> {
     let BlobCommand::Get { id, output, json } = command;
     let runtime = open_known(scope)?;
     if json {

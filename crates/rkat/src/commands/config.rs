@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{call, open, open_known, print_json};
-use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, ConfigSource, ScopeArgs};
+use super::{call, print_json};
+use crate::args::{ConfigCommand, ConfigFormat, ConfigInput, ConfigSource};
+use crate::compose::{open, open_known};
 use crate::error::CliError;
 use crate::out;
+use crate::scope::Scope;
 
-pub(super) async fn config(scope: &ScopeArgs, command: ConfigCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn config(scope: &Scope, command: ConfigCommand) -> Result<ExitCode, CliError> {
     match command {
         ConfigCommand::Get { format, json, with_generation } => {
             let runtime = open_known(scope)?;
@@ -29,7 +31,7 @@ pub(super) async fn config(scope: &ScopeArgs, command: ConfigCommand) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-async fn change(scope: &ScopeArgs, action: &str, key: &str, input: &ConfigInput) -> Result<(), CliError> {
+async fn change(scope: &Scope, action: &str, key: &str, input: &ConfigInput) -> Result<(), CliError> {
     let document = document(&input.document)?;
     let runtime = open(scope)?;
     let mut request = json!({ "action": action, "expected_generation": input.expected_generation });

@@ -9,12 +9,12 @@ use meerkat::{
 };
 use serde_json::{Value, json};
 
-use super::{former_realms, open, print_json, skill};
-use crate::args::ScopeArgs;
+use super::{former_realms, print_json, skill};
+use crate::compose::open;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +51,14 @@ impl Finding {
     }
 }
 
-pub(super) async fn doctor(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn doctor(scope: &Scope, json: bool) -> Result<ExitCode, CliError> {
     let mut findings = vec![keys()];
     match open(scope) {
         Ok(runtime) => {
             findings.push(store(&runtime).await);
             findings.extend(config(&runtime, scope).await);
         }
-        Err(CliError::Meerkat(error)) => findings.push(unusable(&error)),
-        Err(error) => {
-            findings.push(Finding::bad("store", Health::Fault, error.body().message, OTHER_REALM));
-        }
+        Err(error) => findings.push(unusable(&error)),
     }
     if let Some((message, command)) = former_realms::find(scope) {
         findings.push(Finding::bad("realm", Health::Warning, message, &format!("list them with {command}")));
@@ -138,7 +135,7 @@ fn unusable(error: &meerkat::Error) -> Finding {
     Finding::bad("store", Health::Fault, message, fix.unwrap_or(OTHER_REALM))
 }
 
-async fn config(runtime: &Runtime, scope: &ScopeArgs) -> Vec<Finding> {
+async fn config(runtime: &Runtime, scope: &Scope) -> Vec<Finding> {
     let current = match runtime.config().get().await {
         Ok(current) => current,
         Err(error) => {
@@ -153,8 +150,8 @@ async fn config(runtime: &Runtime, scope: &ScopeArgs) -> Vec<Finding> {
 }
 
 /// Checks the hooks in files and in the config.
-fn hooks(config: &Config, scope: &ScopeArgs) -> Vec<Finding> {
-    let loaded = match servers::hook_files(scope).load() {
+fn hooks(config: &Config, scope: &Scope) -> Vec<Finding> {
+    let loaded = match scope.hook_files().load() {
         Ok(loaded) => loaded,
         Err(error) => {
             let fix = "fix the file; no run starts until then";
@@ -211,8 +208,8 @@ fn is_found(command: &str) -> bool {
     path.split(':').filter(|dir| !dir.is_empty()).any(|dir| Path::new(dir).join(command).is_file())
 }
 
-fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
-    let loaded = match servers::files(scope).load() {
+fn mcp_servers(scope: &Scope) -> Vec<Finding> {
+    let loaded = match scope.server_files().load() {
         Ok(loaded) => loaded,
         Err(error) => {
             let fix = "fix the file, or recreate it with `rkat mcp add`";
@@ -232,7 +229,7 @@ fn mcp_servers(scope: &ScopeArgs) -> Vec<Finding> {
     findings
 }
 
-async fn skills(scope: &ScopeArgs) -> Vec<Finding> {
+async fn skills(scope: &Scope) -> Vec<Finding> {
     let catalog = match skill::catalog(scope).await {
         Ok(catalog) => catalog,
         Err(error) => {

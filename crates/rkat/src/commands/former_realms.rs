@@ -3,36 +3,37 @@
 
 use std::path::Path;
 
-use meerkat::{Realm, RealmId, RealmManifest, RealmOrigin};
+use meerkat::{DefaultRealm, Realm, RealmId, RealmManifest, RealmOrigin};
 
-use crate::args::ScopeArgs;
 use crate::env;
 
 use crate::out;
 use crate::render::shell_word;
+use crate::scope::Scope;
 
 /// Prints one line if sessions of this directory may be in another realm.
-pub(super) fn print_notice(args: &ScopeArgs) {
-    if let Some((message, command)) = find(args) {
+pub(super) fn print_notice(scope: &Scope) {
+    if let Some((message, command)) = find(scope) {
         out::stderr_line(&format!("notice: {message}; to list them, run {command}"));
     }
 }
 
 /// Returns a message and the command that lists the sessions, unless the user named a realm.
-pub(super) fn find(args: &ScopeArgs) -> Option<(String, String)> {
-    if args.isolated {
+pub(super) fn find(scope: &Scope) -> Option<(String, String)> {
+    if scope.default_realm == DefaultRealm::Isolated {
         return None;
     }
-    let (scope, system_dirs) = (args.scope().0, env::system_dirs());
-    let state_root = scope.state_root(&system_dirs).ok()?;
-    let realms = scope.former_realms(&system_dirs).ok()?;
+    let system_dirs = env::system_dirs();
+    let state_root = scope.state_root().ok()?;
+    let realms = scope.flags.former_realms(&system_dirs).ok()?;
     let dir = system_dirs.current_dir.as_deref();
     let counted = realms.into_iter().filter_map(|realm| Some((count(&state_root, &realm, dir)?, realm)));
     let (counts, realms): (Vec<u64>, Vec<RealmId>) = counted.unzip();
     if realms.is_empty() {
         return None;
     }
-    let root = args
+    let root = scope
+        .flags
         .state_root
         .as_deref()
         .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())));

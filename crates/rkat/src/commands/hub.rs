@@ -11,24 +11,26 @@ use meerkat_mcp_server::shutdown_signal;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
-use super::{open, print_json};
-use crate::args::{HUB_ADDRESS, HubArgs, HubCommand, HubListen, ScopeArgs};
+use super::print_json;
+use crate::args::{HUB_ADDRESS, HubArgs, HubCommand, HubListen};
+use crate::compose::{open, open_known};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::table;
+use crate::scope::Scope;
 
 /// Time limit for a query to the hub.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn hub(scope: &ScopeArgs, args: HubArgs) -> Result<ExitCode, CliError> {
+pub(super) async fn hub(scope: &Scope, args: HubArgs) -> Result<ExitCode, CliError> {
     match args.command {
         Some(HubCommand::Status { url, json }) => status(scope, url, json).await,
         None => serve(scope, args.listen).await,
     }
 }
 
-async fn serve(scope: &ScopeArgs, args: HubListen) -> Result<ExitCode, CliError> {
+async fn serve(scope: &Scope, args: HubListen) -> Result<ExitCode, CliError> {
     let terminated = shutdown_signal();
     let rbac = args.rbac.as_deref().map(read_rules).transpose()?;
     let runtime = open(scope)?;
@@ -180,7 +182,7 @@ fn listen_error(error: HubError) -> CliError {
     }
 }
 
-async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<ExitCode, CliError> {
+async fn status(scope: &Scope, url: Option<String>, json: bool) -> Result<ExitCode, CliError> {
     let (url, token) = match url {
         Some(url) => (url, env::token()),
         None => locate_hub(scope).await?,
@@ -217,11 +219,8 @@ async fn status(scope: &ScopeArgs, url: Option<String>, json: bool) -> Result<Ex
 }
 
 /// Returns the published URL and token of the realm's hub, or the default address.
-async fn locate_hub(scope: &ScopeArgs) -> Result<(String, Option<String>), CliError> {
-    let endpoint = match super::check_known(scope).and_then(|()| open(scope)) {
-        Ok(runtime) => runtime.registry().await?.hub(),
-        Err(error) => return Err(error),
-    };
+async fn locate_hub(scope: &Scope) -> Result<(String, Option<String>), CliError> {
+    let endpoint = open_known(scope)?.registry().await?.hub();
     Ok(endpoint.map_or_else(|| (format!("ws://{HUB_ADDRESS}"), env::token()), |at| (at.url, at.token)))
 }
 

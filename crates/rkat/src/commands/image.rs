@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use meerkat::{BlobId, Runtime};
 use serde_json::{Map, Value, json};
 
-use super::{call, open, pairs, print_json};
-use crate::args::{ImageArgs, ScopeArgs};
+use super::{call, pairs, print_json};
+use crate::args::ImageArgs;
+use crate::compose::open;
 use crate::error::CliError;
 use crate::out;
+use crate::scope::Scope;
 
-pub(super) async fn image(scope: &ScopeArgs, args: ImageArgs) -> Result<ExitCode, CliError> {
+pub(super) async fn image(scope: &Scope, args: ImageArgs) -> Result<ExitCode, CliError> {
     let runtime = open(scope)?;
     let reply = call(&runtime, "meerkat_generate_image", request(&args)?).await?;
     for warning in reply["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {

@@ -21,23 +21,19 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use meerkat::operations::{Call, find};
-use meerkat::{
-    ConfigAccess, McpServers, NoticeSink, Realm, RealmId, RealmManifest, RunControl, Runtime, RuntimeOptions,
-    SessionQuery, SessionView, ToolboxOptions, UnreadableSession,
-};
+use meerkat::{RunControl, Runtime, SessionQuery, SessionView, UnreadableSession};
 use serde_json::{Value, json};
 
-use crate::args::{Cli, Command, ScopeArgs};
-use crate::env;
+use crate::args::{Cli, Command};
+use crate::compose::open_known;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
 pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
-    let scope = cli.scope;
+    let scope = cli.scope.scope();
     match cli.command {
         Command::Run(args) => Box::pin(run::run(scope, *args)).await,
         Command::Session(command) => session::session(scope, command).await,
@@ -68,92 +64,12 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Opens the realm and creates a runtime.
-fn open(args: &ScopeArgs) -> Result<Runtime, CliError> {
-    open_with(args, None)
-}
-
-/// MCP servers for the agents of a run, and the sink for notices.
-struct Agents {
-    servers: Arc<McpServers>,
-    notify: NoticeSink,
-}
-
-/// Like [`open`], for running agents.
-fn open_with(args: &ScopeArgs, agents: Option<Agents>) -> Result<Runtime, CliError> {
-    let (scope, unnamed) = args.scope();
-    let options = scope.options(unnamed, &env::system_dirs(), "rkat")?;
-    let realm = Realm::open(options)?;
-    for warning in realm.warnings() {
-        out::stderr_line(&format!("warning: {warning}"));
-    }
-    let secrets: meerkat::SecretSource = Arc::new(env::secret);
-    let (servers, notify): (_, NoticeSink) = match agents {
-        Some(agents) => (Some(agents.servers), agents.notify),
-        None => (None, Arc::new(out::stderr_line)),
-    };
-    let options = RuntimeOptions {
-        skills: Some(skill::skills(args)?),
-        instance: scope.instance,
-        secrets: Some(secrets),
-        servers,
-        tools: tools(args)?,
-        hook_files: Some(Arc::new(servers::hook_files(args).with_notices(notify))),
-        config_access: ConfigAccess::Owner,
-        redactor: out::secrets(),
-        ..RuntimeOptions::default()
-    };
-    Ok(Runtime::new(realm, options))
-}
-
-/// Returns the options of the built-in tools.
-pub(crate) fn tools(args: &ScopeArgs) -> Result<ToolboxOptions, CliError> {
-    let (scope, _) = args.scope();
-    Ok(ToolboxOptions {
-        workspace: args.context_root.clone().or_else(|| env::system_dirs().current_dir),
-        home: env::home(),
-        temp_dir: env::temp_dir(),
-        hidden_dirs: vec![scope.state_root(&env::system_dirs())?],
-        environment: env::all(),
-        supervisor: env::program(),
-        time_zone: env::time_zone,
-    })
-}
-
-/// Opens the realm to read from it. A named realm must exist.
-fn open_known(args: &ScopeArgs) -> Result<Runtime, CliError> {
-    check_known(args)?;
-    open(args)
-}
-
-fn check_known(args: &ScopeArgs) -> Result<(), CliError> {
-    if let Some(name) = &args.realm {
-        let (scope, _) = args.scope();
-        RealmManifest::read(&scope.state_root(&env::system_dirs())?, &RealmId::explicit(name)?)?;
-    }
-    Ok(())
-}
-
 /// Opens the realm that a session locator names, or the one of the command line, to find a session in it.
-fn open_for(args: ScopeArgs, realm: Option<&str>) -> Result<Runtime, CliError> {
+fn open_for(scope: &Scope, realm: Option<&str>) -> Result<Runtime, CliError> {
     if realm.is_none() {
-        former_realms::print_notice(&args);
+        former_realms::print_notice(scope);
     }
-    open_for_with(args, realm, None)
-}
-
-/// Like [`open_for`], for running agents. Prints no notice about former realms.
-fn open_for_with(
-    mut args: ScopeArgs,
-    realm: Option<&str>,
-    agents: Option<Agents>,
-) -> Result<Runtime, CliError> {
-    if let Some(realm) = realm {
-        args.realm = Some(realm.to_owned());
-        args.isolated = false;
-    }
-    check_known(&args)?;
-    open_with(&args, agents)
+    Ok(open_known(&scope.with_realm(realm))?)
 }
 
 /// Lists the readable sessions, and prints a warning about each of the others.
@@ -174,7 +90,7 @@ async fn list_sessions(runtime: &Runtime, query: SessionQuery) -> Result<Vec<Ses
 async fn call(runtime: &Runtime, name: &str, arguments: Value) -> Result<Value, CliError> {
     let operation = find(name).ok_or_else(|| meerkat::Error::UnknownOperation(name.to_owned()))?;
     let call = Call { runtime: runtime.clone(), control: RunControl::default() };
-    Ok(operation.call(call, arguments).await?)
+    Ok(operation.call(call, arguments).await?.json)
 }
 
 fn print_json(value: &Value) {

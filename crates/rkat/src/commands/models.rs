@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{call, open_known, print_json};
-use crate::args::ScopeArgs;
+use super::{call, print_json};
+use crate::compose::open_known;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::table;
+use crate::scope::Scope;
 
-pub(super) async fn models(scope: &ScopeArgs, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn models(scope: &Scope, json: bool) -> Result<ExitCode, CliError> {
     let runtime = open_known(scope)?;
     let catalog = call(&runtime, "meerkat_models_catalog", json!({})).await?;
     if json {

@@ -3,33 +3,28 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use meerkat::{
-    Clock as _, DefaultRealm, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, RealmScope,
-    SystemClock,
-};
+use meerkat::{Clock as _, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, SystemClock};
 use serde_json::{Value, json};
 
 use super::print_json;
-use crate::args::{RealmCommand, ScopeArgs};
+use crate::args::RealmCommand;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::{ago, table};
+use crate::scope::Scope;
 
-pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode, CliError> {
-    let (scope, unnamed) = args.scope();
-    let state_root = scope.state_root(&env::system_dirs())?;
+pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<ExitCode, CliError> {
+    let state_root = scope.state_root()?;
     match command {
-        RealmCommand::Current => {
-            out::line(&scope.options(unnamed, &env::system_dirs(), "rkat")?.realm.to_string())
-        }
+        RealmCommand::Current => out::line(&scope.options()?.realm.to_string()),
         RealmCommand::List { json } => list(&state_root, json)?,
         RealmCommand::Show { id, json } => {
             let id: RealmId = id.parse()?;
             let manifest = RealmManifest::read(&state_root, &id)?;
             show(&state_root, &manifest, json);
         }
-        RealmCommand::Create { id, backend } => create(&scope, id, backend)?,
+        RealmCommand::Create { id, backend } => create(scope, &id, backend)?,
         RealmCommand::Delete { id, force } => {
             let id: RealmId = id.parse()?;
             Realm::delete(&state_root, &id, if force { Force::Yes } else { Force::No })?;
@@ -43,14 +38,14 @@ pub(super) fn realm(args: &ScopeArgs, command: RealmCommand) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(scope: &RealmScope, id: String, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
+fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
     if backend == Some(meerkat::Backend::Memory) {
         let message = "an in-memory realm ends with its process, so there is nothing to create";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let scope = RealmScope { realm: Some(id), backend, ..scope.clone() };
-    let options = scope.options(DefaultRealm::Isolated, &env::system_dirs(), "rkat")?;
-    let realm = Realm::open(options)?;
+    let mut scope = scope.with_realm(Some(id));
+    scope.flags.backend = backend;
+    let realm = Realm::open(scope.options()?)?;
     for warning in realm.warnings() {
         out::stderr_line(&format!("warning: {warning}"));
     }

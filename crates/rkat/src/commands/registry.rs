@@ -8,14 +8,16 @@ use meerkat::RealmRegistry;
 use meerkat::registry::{Error as Fault, StoredPrompt};
 use serde_json::{Value, json};
 
-use super::{open, open_known, print_json};
-use crate::args::{PromptArgs, RegisterCommand, RegistryCommand, ScopeArgs, UnregisterCommand};
+use super::print_json;
+use crate::args::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
+use crate::compose::{open, open_known};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::table;
+use crate::scope::Scope;
 
-pub(super) async fn registry(scope: &ScopeArgs, command: RegistryCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn registry(scope: &Scope, command: RegistryCommand) -> Result<ExitCode, CliError> {
     // Only a registration creates the realm.
     let runtime = match command {
         RegistryCommand::Register(_) => open(scope)?,

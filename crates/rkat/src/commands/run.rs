@@ -14,13 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::{self, TerminalPrompt};
 use super::screen::RunDisplay;
-use super::{Agents, former_realms, open_for_with, open_with, pairs, print_json};
-use crate::args::{Output, RunArgs, ScopeArgs, ToolPreset};
+use super::{former_realms, pairs, print_json};
+use crate::args::{Output, RunArgs, ToolPreset};
+use crate::compose::{self, Agents};
 use crate::env;
 use crate::error::CliError;
 use crate::locate::{Locator, is_clearly_reference};
 use crate::out;
 use crate::render::clip;
+use crate::scope::Scope;
 use crate::servers;
 use crate::stdin::{self, Need};
 
@@ -30,7 +32,7 @@ const MCP_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// Time limit for background servers and hooks to end; their supervisors handle the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
+pub(super) async fn run(scope: Scope, args: RunArgs) -> Result<ExitCode, CliError> {
     let screen = RunDisplay::start(&args);
     let done = Box::pin(run_on(&screen, scope, args)).await;
     // Print notices before the error.
@@ -38,20 +40,22 @@ pub(super) async fn run(scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, Cli
     done
 }
 
-async fn run_on(screen: &RunDisplay, scope: ScopeArgs, args: RunArgs) -> Result<ExitCode, CliError> {
+async fn run_on(screen: &RunDisplay, scope: Scope, args: RunArgs) -> Result<ExitCode, CliError> {
     let prompt = prompt(&args).await?;
     let mut turn = turn(&args, prompt.clone().unwrap_or_default())?;
     let locator = args.resume.as_deref().map(Locator::parse);
     let servers = start_servers(&scope, &args, screen).await;
-    let agents = Some(Agents { servers: Arc::clone(&servers), notify: screen.notify() });
+    let agents = Agents { servers: Some(Arc::clone(&servers)), notify: screen.notify() };
     let runtime = match &locator {
         Some(locator) => {
             if locator.realm.is_none() && !args.quiet {
                 former_realms::print_notice(&scope);
             }
-            open_for_with(scope, locator.realm.as_deref(), agents)?
+            let scope = scope.with_realm(locator.realm.as_deref());
+            scope.check_known()?;
+            compose::open_with(&scope, agents)?
         }
-        None => open_with(&scope, agents)?,
+        None => compose::open_with(&scope, agents)?,
     };
     turn.skills = skill_keys(&runtime, &args.skills).await?;
     let control =
@@ -141,8 +145,8 @@ async fn run_with_approvals(
 }
 
 /// Starts the MCP servers, and waits for them if requested.
-async fn start_servers(scope: &ScopeArgs, args: &RunArgs, screen: &RunDisplay) -> Arc<McpServers> {
-    let servers = servers::servers(scope, screen.notify());
+async fn start_servers(scope: &Scope, args: &RunArgs, screen: &RunDisplay) -> Arc<McpServers> {
+    let servers = McpServers::new(compose::server_options(scope, screen.notify()));
     screen.set_servers(&servers);
     servers.start();
     if args.wait_for_mcp {

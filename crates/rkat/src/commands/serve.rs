@@ -1,61 +1,34 @@
 //! `rkat serve`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
+use meerkat::ToolsError;
 use meerkat::hub::Access;
 use meerkat::token::FILE_NAME;
-use meerkat::{RuntimeOptions, ToolsError};
 use meerkat_mcp_server::http::{ClientToken, Listen, TokenOptions};
 use meerkat_mcp_server::{LazyRuntime, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::{RealmHub, access, bind_optional};
-use crate::args::{ScopeArgs, ServeArgs};
-use crate::env;
+use crate::args::ServeArgs;
+use crate::compose;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
-pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode, CliError> {
-    let (scope, unnamed) = args.scope();
-    let options = scope.options(unnamed, &env::system_dirs(), "rkat")?;
-    let realm = options.realm.clone();
-    let secrets: meerkat::SecretSource = Arc::new(env::secret);
-    let instance = scope.instance;
+pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<ExitCode, CliError> {
+    let options = scope.options()?;
+    let greeting = format!("rkat: realm `{}`", options.realm);
     let token = TokenOptions {
         no_token: serve.no_token,
         file: serve.token_file,
-        value: env::token(),
         realm_dir: options.dir(),
+        ..TokenOptions::default()
     };
-    let token = token.resolve().map_err(CliError::Listen)?;
-    token.secret().iter().for_each(|secret| out::secrets().add(secret));
-    let config_access = token.access();
-    let servers = servers::servers(args, Arc::new(out::queue));
-    let skills = super::skill::skills(args)?;
-    let agents = skills.clone();
-    let tools = super::tools(args)?;
-    let hook_files = Arc::new(servers::hook_files(args).with_notices(Arc::new(out::queue)));
-    let runtime_options = move || RuntimeOptions {
-        skills: Some(agents.clone()),
-        instance: instance.clone(),
-        secrets: Some(Arc::clone(&secrets)),
-        servers: Some(Arc::clone(&servers)),
-        tools: tools.clone(),
-        hook_files: Some(Arc::clone(&hook_files)),
-        redactor: out::secrets(),
-        config_access,
-        ..RuntimeOptions::default()
-    };
-    let host = LazyRuntime::on_realm(options, runtime_options, |warning| {
-        out::stderr_line(&format!("warning: {warning}"))
-    });
-    let announce = |address| {
-        out::stderr_line(&format!("rkat: realm `{realm}`, listening on http://{address}/mcp"));
-        token.connect_line(address).iter().for_each(|line| out::print_token(&format!("rkat: {line}")));
-    };
+    let token = compose::client_token(token).map_err(CliError::Listen)?;
+    let skills = compose::skills(scope)?;
+    let host = compose::lazy_runtime(scope, options, &skills, token.access())?;
     let listen = Listen {
         address: serve.listen,
         token: token.clone(),
@@ -64,7 +37,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
     };
     let hub = match serve.no_hub {
         true => None,
-        false => hub(&host, &serve.hub, token.clone()).await?,
+        false => hub(&host, &serve.hub, token).await?,
     };
     let server = Server::with_skills(host, &skills, out::queue);
     let shutdown = CancellationToken::new();
@@ -74,7 +47,7 @@ pub(super) async fn serve(args: &ScopeArgs, serve: ServeArgs) -> Result<ExitCode
         }
     };
     let clients = async {
-        let served = server.listen(listen, announce).await;
+        let served = compose::listen(&server, listen, scope.surface, &greeting).await;
         shutdown.cancel();
         served
     };

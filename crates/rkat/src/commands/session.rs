@@ -5,15 +5,17 @@ use std::process::ExitCode;
 use meerkat::{ArchivedFilter, Clock as _, SessionQuery, SystemClock};
 use serde_json::json;
 
-use super::{call, former_realms, list_sessions, open_for, open_known, pairs, print_json};
-use crate::args::{ScopeArgs, SessionCommand};
+use super::{call, former_realms, list_sessions, open_for, pairs, print_json};
+use crate::args::SessionCommand;
+use crate::compose::open_known;
 use crate::env;
 use crate::error::CliError;
 use crate::locate::Locator;
 use crate::out;
 use crate::render;
+use crate::scope::Scope;
 
-pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn session(scope: Scope, command: SessionCommand) -> Result<ExitCode, CliError> {
     match command {
         SessionCommand::List { limit, offset, labels, archived, json } => {
             let labels = pairs(&labels)?;
@@ -35,9 +37,9 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
                 out::print(&render::sessions(&views, SystemClock.now().as_second(), env::page()));
             }
         }
-        SessionCommand::Show { id, json } => show(scope, &id, json).await?,
+        SessionCommand::Show { id, json } => show(&scope, &id, json).await?,
         SessionCommand::Delete { id, json } => {
-            let done = on_session(scope, &id, "meerkat_archive").await?;
+            let done = on_session(&scope, &id, "meerkat_archive").await?;
             if json {
                 print_json(&done)
             } else {
@@ -45,7 +47,7 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
             }
         }
         SessionCommand::Interrupt { id, json } => {
-            let done = on_session(scope, &id, "meerkat_interrupt").await?;
+            let done = on_session(&scope, &id, "meerkat_interrupt").await?;
             if json {
                 print_json(&done)
             } else {
@@ -57,14 +59,14 @@ pub(super) async fn session(scope: ScopeArgs, command: SessionCommand) -> Result
 }
 
 /// Calls an operation that takes a session.
-async fn on_session(scope: ScopeArgs, id: &str, operation: &str) -> Result<serde_json::Value, CliError> {
+async fn on_session(scope: &Scope, id: &str, operation: &str) -> Result<serde_json::Value, CliError> {
     let locator = Locator::parse(id);
     let runtime = open_for(scope, locator.realm.as_deref())?;
     let id = locator.find(&runtime).await?;
     call(&runtime, operation, json!({ "session_id": id })).await
 }
 
-async fn show(scope: ScopeArgs, id: &str, json: bool) -> Result<(), CliError> {
+async fn show(scope: &Scope, id: &str, json: bool) -> Result<(), CliError> {
     let locator = Locator::parse(id);
     let runtime = open_for(scope, locator.realm.as_deref())?;
     let id = locator.find(&runtime).await?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use meerkat::{BundledSkills, RealmManifest, SecretSource, ServerFiles, Skills, SkillsOptions};
+use meerkat::{BundledSkills, RealmManifest, Skills, SkillsOptions};
 use meerkat_mcp_server::{Stdio, serve_skills};
 use meerkat_skills::view::inspect;
 use meerkat_skills::{
@@ -14,13 +14,15 @@ use meerkat_skills::{
 use serde_json::{Value, json};
 
 use super::print_json;
-use crate::args::{InstallTarget, ScopeArgs, SkillCommand};
+use crate::args::{InstallTarget, SkillCommand};
+use crate::compose::{self, skill_roots};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::table;
+use crate::scope::Scope;
 
-pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn skill(scope: &Scope, command: SkillCommand) -> Result<ExitCode, CliError> {
     match command {
         SkillCommand::List { all, json } => list(catalog(scope).await?, all, json).await,
         SkillCommand::Show { name, json } => show(&*snapshot(scope).await?, &name, json)?,
@@ -52,95 +54,70 @@ pub(super) async fn skill(scope: &ScopeArgs, command: SkillCommand) -> Result<Ex
 }
 
 /// Trusts a skill of the project that the user has just created or installed.
-fn trust_new_skill(scope: &ScopeArgs, dir: &Path) -> Result<(), CliError> {
-    let roots = roots(scope)?;
+fn trust_new_skill(scope: &Scope, dir: &Path) -> Result<(), CliError> {
+    let roots = skill_roots(scope)?;
     let project = roots.project.as_ref().and_then(|project| project.canonicalize().ok());
     let inside = project.zip(dir.canonicalize().ok()).is_some_and(|(project, dir)| dir.starts_with(project));
     if inside && roots.trust == Trust::Untrusted && roots.home.is_some() {
-        server_files(&roots).trust_skill(dir)?;
+        scope.server_files().trust_skill(dir)?;
     }
     Ok(())
 }
 
 /// Revokes trust in a removed skill, so that a later one at the same path is not trusted.
-fn untrust_removed_skill(scope: &ScopeArgs, dir: &Path) -> Result<(), CliError> {
-    let roots = roots(scope)?;
+fn untrust_removed_skill(scope: &Scope, dir: &Path) -> Result<(), CliError> {
+    let roots = skill_roots(scope)?;
     if !roots.trusted.is_empty() {
-        server_files(&roots).distrust_skill(dir)?;
+        scope.server_files().distrust_skill(dir)?;
     }
     Ok(())
-}
-
-fn server_files(roots: &Roots) -> ServerFiles {
-    ServerFiles::for_dirs(roots.project.as_deref(), roots.home.as_deref())
 }
 
 fn overwrite_mode(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// Returns the roots that are searched for skills.
-fn roots(scope: &ScopeArgs) -> Result<Roots, CliError> {
-    let surroundings = env::system_dirs();
-    let project = scope.scope().0.project(&surroundings)?;
-    let home = scope.user_config_root.clone().or_else(env::home);
-    let files = ServerFiles::for_dirs(Some(&project), home.as_deref());
-    let trust = if files.trusts_dir()? { Trust::Trusted } else { Trust::Untrusted };
-    let trusted = files.trusted_dirs()?;
-    let extra = scope.skill_dir.clone();
-    let roots = Roots { extra, project: Some(project), home, trust, trusted, ..Roots::default() };
-    Ok(roots.in_directory(surroundings.current_dir))
-}
-
-/// Returns the skills of agents that run in this process.
-pub(super) fn skills(scope: &ScopeArgs) -> Result<Skills, CliError> {
-    Ok(Skills::new(SkillsOptions::from_roots(roots(scope)?)))
-}
-
 /// Returns the skills as configured by the realm and the skill files.
-async fn configured(scope: &ScopeArgs) -> Result<Skills, CliError> {
-    let (realm, unnamed) = scope.scope();
-    let options = realm.options(unnamed, &env::system_dirs(), "rkat")?;
+async fn configured(scope: &Scope) -> Result<Skills, CliError> {
+    let options = scope.options()?;
     if RealmManifest::read(&options.state_root, &options.realm).is_err() {
-        let skills = skills(scope)?;
+        let skills = compose::skills(scope)?;
         settle(&skills, scope).await?;
         return Ok(skills);
     }
     // Workers may have registered skills.
-    let runtime = super::open(scope)?;
+    let runtime = compose::open(scope)?;
     runtime.refresh_skills().await?;
     Ok(runtime.skills().clone())
 }
 
 /// Applies the realm's config to the skills, without creating the realm.
-async fn settle(skills: &Skills, scope: &ScopeArgs) -> Result<(), CliError> {
-    let (realm, unnamed) = scope.scope();
-    let options = realm.options(unnamed, &env::system_dirs(), "rkat")?;
+async fn settle(skills: &Skills, scope: &Scope) -> Result<(), CliError> {
+    let options = scope.options()?;
     let config = match RealmManifest::read(&options.state_root, &options.realm) {
-        Ok(_) => super::open(scope)?.config().get().await?.config,
+        Ok(_) => compose::open(scope)?.config().get().await?.config,
         Err(_) => Arc::default(),
     };
-    let secrets: SecretSource = Arc::new(env::secret);
-    skills.refresh_with(&config, &secrets).await;
+    skills.refresh_with(&config, &compose::secrets()).await;
     Ok(())
 }
 
-async fn snapshot(scope: &ScopeArgs) -> Result<Arc<Snapshot>, CliError> {
+async fn snapshot(scope: &Scope) -> Result<Arc<Snapshot>, CliError> {
     Ok(catalog(scope).await?.load().await)
 }
 
-pub(super) async fn catalog(scope: &ScopeArgs) -> Result<Catalog, CliError> {
+pub(super) async fn catalog(scope: &Scope) -> Result<Catalog, CliError> {
     // The directory may be created later, but a user who names one expects it to exist.
-    for missing in scope.skill_dir.iter().filter(|dir| !dir.exists()) {
+    for missing in scope.skill_dirs.iter().filter(|dir| !dir.exists()) {
         out::stderr_line(&format!("warning: directory `{}` not found (--skill-dir)", missing.display()));
     }
     Ok(configured(scope).await?.catalog().clone())
 }
 
 /// Serves skills to one client: those of agents, without the bundled ones.
-async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
+async fn serve(scope: &Scope) -> Result<(), CliError> {
     let options =
-        SkillsOptions { bundled: BundledSkills::Excluded, ..SkillsOptions::from_roots(roots(scope)?) };
+        SkillsOptions { bundled: BundledSkills::Excluded, ..SkillsOptions::from_roots(skill_roots(scope)?) };
     let skills = Skills::new(options);
     let catalog = skills.catalog();
     let failed = |error| CliError::Io("cannot use stdin and stdout".to_owned(), error);
@@ -153,7 +130,7 @@ async fn serve(scope: &ScopeArgs) -> Result<(), CliError> {
 }
 
 /// Updates skills from repositories, and reports the outcome of each.
-async fn update(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
+async fn update(scope: &Scope) -> Result<ExitCode, CliError> {
     let skills = configured(scope).await?;
     let mut code = ExitCode::SUCCESS;
     for (name, outcome) in skills.update().await {
@@ -266,7 +243,7 @@ fn show(snapshot: &Snapshot, name: &str, json: bool) -> Result<(), CliError> {
 }
 
 /// Lints skills. The findings depend only on their files.
-fn check(scope: &ScopeArgs, paths: Vec<PathBuf>, strict: bool, json: bool) -> Result<ExitCode, CliError> {
+fn check(scope: &Scope, paths: Vec<PathBuf>, strict: bool, json: bool) -> Result<ExitCode, CliError> {
     let mut reports = Vec::new();
     for file in files(scope, paths)? {
         let report = lint_file(&file);
@@ -304,9 +281,9 @@ fn print_findings(file: &Path, report: &Report) {
 }
 
 /// Lists the SKILL.md of every selected skill, loaded or not.
-fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliError> {
+fn files(scope: &Scope, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliError> {
     let roots = if paths.is_empty() {
-        roots(scope)?
+        skill_roots(scope)?
     } else {
         if let Some(missing) = paths.iter().find(|path| !path.exists()) {
             return Err(CliError::Usage(format!("`{}` not found", missing.display())));
@@ -329,7 +306,7 @@ fn files(scope: &ScopeArgs, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, CliErro
 }
 
 /// Returns the directory to install a skill in. The user's directory is created private.
-fn writable_root(scope: &ScopeArgs, place: &InstallTarget) -> Result<PathBuf, CliError> {
+fn writable_root(scope: &Scope, place: &InstallTarget) -> Result<PathBuf, CliError> {
     let root = root(scope, place)?;
     if place.user && place.into.is_none() {
         let failed = |error| CliError::Io(format!("cannot create `{}`", root.display()), error);
@@ -339,11 +316,11 @@ fn writable_root(scope: &ScopeArgs, place: &InstallTarget) -> Result<PathBuf, Cl
 }
 
 /// Returns the directory to install a skill in, or to remove it from.
-fn root(scope: &ScopeArgs, place: &InstallTarget) -> Result<PathBuf, CliError> {
+fn root(scope: &Scope, place: &InstallTarget) -> Result<PathBuf, CliError> {
     if let Some(dir) = &place.into {
         return Ok(dir.clone());
     }
-    let roots = roots(scope)?;
+    let roots = skill_roots(scope)?;
     let base = if place.user { roots.home } else { roots.project };
     let base = base.ok_or_else(|| CliError::Usage("home directory not found; use --into".to_owned()))?;
     let root = base.join(".rkat/skills");

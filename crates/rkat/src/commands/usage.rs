@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use meerkat::{ArchivedFilter, SessionQuery, SessionView, Usage, Usd};
 use serde_json::{Value, json};
 
-use super::{list_sessions, open_known, print_json};
-use crate::args::{ScopeArgs, UsageBy};
+use super::{list_sessions, print_json};
+use crate::args::UsageBy;
+use crate::compose::open_known;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::table;
+use crate::scope::Scope;
 
 #[derive(Default)]
 struct Sum {
@@ -20,7 +22,7 @@ struct Sum {
     cost: Usd,
 }
 
-pub(super) async fn usage(scope: &ScopeArgs, by: UsageBy, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<ExitCode, CliError> {
     let runtime = open_known(scope)?;
     let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Tests of the `rkat` interface: output, exit codes, and the commands in the documentation. Every test runs the built
-//! binary in a separate directory.
+//! Tests of `rkat` and, in `mcp_server`, of `rkat-mcp`: output, exit codes, the protocol, and the commands in the
+//! documentation. Every test runs a built binary in a separate directory.
 
 #[cfg(test)]
 mod approvals;
@@ -27,6 +27,8 @@ mod hooks;
 mod logins;
 #[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod mcp_server;
 #[cfg(test)]
 mod oauth;
 #[cfg(test)]

@@ -4,19 +4,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat::mcp::config::{Scope, SourcedServer, TransportConfig};
+use meerkat::mcp::config::{Scope as FileScope, SourcedServer, TransportConfig};
 use meerkat::mcp::{LoginState, ServerState, ServerView, TokenStore, token_key};
 use meerkat::{LoadedServerFiles, McpServers, ProjectTrust, TokenDir, escape_line};
 use serde_json::{Value, json};
 
 use super::probe::reason;
-use super::{config_scope, print_json};
-use crate::args::{McpScope, ScopeArgs};
+use super::{config_scope, print_json, tokens};
+use crate::args::McpScope;
+use crate::compose;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
 use crate::render::{clip, shell_word, table, unclipped_table};
-use crate::servers;
+use crate::scope::Scope;
 
 /// Placeholder for a secret.
 const MASK: &str = "***";
@@ -29,21 +30,17 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) fn entry_json(server: &SourcedServer, trust: ProjectTrust) -> Value {
     let mut entry = server.config.masked();
     entry["scope"] = json!(match server.scope {
-        Scope::Project => "project",
-        Scope::User => "user",
+        FileScope::Project => "project",
+        FileScope::User => "user",
     });
     entry["file"] = json!(format!("{}:{}", server.file, server.line));
-    entry["trusted"] = json!(server.scope == Scope::User || trust == ProjectTrust::Trusted);
+    entry["trusted"] = json!(server.scope == FileScope::User || trust == ProjectTrust::Trusted);
     entry
 }
 
-pub(super) async fn list(
-    scope: &ScopeArgs,
-    only: Option<McpScope>,
-    json: bool,
-) -> Result<ExitCode, CliError> {
-    let LoadedServerFiles { entries: loaded, trust } = servers::files(scope).load()?;
-    let tokens = servers::tokens(scope).ok();
+pub(super) async fn list(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+    let LoadedServerFiles { entries: loaded, trust } = scope.server_files().load()?;
+    let tokens = tokens(scope).ok();
     let mut entries = Vec::new();
     // An untrusted entry shadows nothing.
     let unshadowed = loaded.shadowed.iter().filter(|_| trust != ProjectTrust::Trusted);
@@ -129,19 +126,15 @@ fn is_masked(entry: &Value) -> bool {
 }
 
 /// Starts all enabled servers, waits for them, and shows their status.
-pub(super) async fn live(
-    scope: &ScopeArgs,
-    only: Option<McpScope>,
-    json: bool,
-) -> Result<ExitCode, CliError> {
-    let loaded = servers::files(scope).load()?.entries;
+pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+    let loaded = scope.server_files().load()?.entries;
     let names: Vec<_> = loaded
         .servers
         .iter()
         .filter(|server| is_in_scope(server, only))
         .map(|s| s.config.name.clone())
         .collect();
-    let running = McpServers::new(servers::options(scope, Arc::new(out::stderr_line)));
+    let running = McpServers::new(compose::server_options(scope, Arc::new(out::stderr_line)));
     running.start();
     running.shared().wait_until_ready(WAIT_TIMEOUT).await;
     running.shared().confirm(WAIT_TIMEOUT).await;

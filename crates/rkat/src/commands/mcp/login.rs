@@ -10,18 +10,18 @@ use meerkat::mcp::{
     token_key,
 };
 
-use super::find_startable;
 use super::probe::{probe, reason};
-use crate::args::{LoginArgs, ScopeArgs};
+use super::{find_startable, tokens};
+use crate::args::LoginArgs;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
-pub(super) async fn login(scope: &ScopeArgs, args: LoginArgs) -> Result<ExitCode, CliError> {
-    let (_, config) = find_startable(&servers::files(scope), &args.name)?;
+pub(super) async fn login(scope: &Scope, args: LoginArgs) -> Result<ExitCode, CliError> {
+    let (_, config) = find_startable(&scope.server_files(), &args.name)?;
     let endpoint = endpoint(&config)?.clone();
-    let tokens: Arc<dyn TokenStore> = Arc::new(servers::tokens(scope)?);
+    let tokens: Arc<dyn TokenStore> = Arc::new(tokens(scope)?);
     let challenge = match probe(scope, config.clone()).await {
         Some(view) if is_known(&view) && args.oauth_scopes.is_empty() => {
             out::line(&format!("{} does not need a login", args.name));
@@ -112,10 +112,10 @@ fn failed(error: &meerkat::mcp::LoginError) -> CliError {
     CliError::Usage(text)
 }
 
-pub(super) async fn logout(scope: &ScopeArgs, name: &str) -> Result<ExitCode, CliError> {
-    let (_, config) = find_startable(&servers::files(scope), name)?;
+pub(super) async fn logout(scope: &Scope, name: &str) -> Result<ExitCode, CliError> {
+    let (_, config) = find_startable(&scope.server_files(), name)?;
     let key = token_key(name, &endpoint(&config)?.url);
-    let tokens = servers::tokens(scope)?;
+    let tokens = tokens(scope)?;
     tokens.clear(&key).await.map_err(|error| CliError::Io("cannot delete the login".to_owned(), error))?;
     out::line(&format!("logged out of {name}"));
     Ok(ExitCode::SUCCESS)

@@ -8,19 +8,20 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use meerkat::mcp::config::{
-    CONNECT_TIMEOUT, Endpoint, EraChoice, Scope, ServerConfig, SourcedServer, TOOL_TIMEOUT, TransportConfig,
+    CONNECT_TIMEOUT, Endpoint, EraChoice, Scope as FileScope, ServerConfig, SourcedServer, TOOL_TIMEOUT,
+    TransportConfig,
 };
-use meerkat::{LoadedServerFiles, ProjectTrust, ServerFiles, escape_line};
+use meerkat::{LoadedServerFiles, ProjectTrust, ServerFiles, TokenDir, escape_line};
 
 use super::{pairs, print_json};
-use crate::args::{AddArgs, McpCommand, McpScope, McpTransport, ScopeArgs};
+use crate::args::{AddArgs, McpCommand, McpScope, McpTransport};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
-pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCode, CliError> {
-    let files = servers::files(scope);
+pub(super) async fn mcp(scope: &Scope, command: McpCommand) -> Result<ExitCode, CliError> {
+    let files = scope.server_files();
     match command {
         McpCommand::Add(args) => add(&files, *args),
         McpCommand::List { live: false, scope: only, json } => list::list(scope, only, json).await,
@@ -33,13 +34,20 @@ pub(super) async fn mcp(scope: &ScopeArgs, command: McpCommand) -> Result<ExitCo
     }
 }
 
+/// Returns the directory of login tokens.
+fn tokens(scope: &Scope) -> Result<TokenDir, CliError> {
+    let home =
+        scope.home().ok_or_else(|| CliError::Usage("cannot store a login: HOME is not set".to_owned()))?;
+    Ok(TokenDir::new(&home))
+}
+
 /// Trusts the project: its skills, and the current content of its MCP config and hook files.
-pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
-    let files = servers::files(scope);
+pub(super) fn trust(scope: &Scope) -> Result<ExitCode, CliError> {
+    let files = scope.server_files();
     if let Some(path) = files.trust_project()? {
         out::line(&format!("trusted {path}; run `rkat trust` again after editing it"));
     }
-    if let Some(path) = servers::hook_files(scope).trust_project()? {
+    if let Some(path) = scope.hook_files().trust_project()? {
         out::line(&format!("trusted {path} and its hooks; run `rkat trust` again after editing it"));
     }
     let dir = files.trust_dir()?;
@@ -48,9 +56,9 @@ pub(super) fn trust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Revokes trust in the project.
-pub(super) fn distrust(scope: &ScopeArgs) -> Result<ExitCode, CliError> {
-    let mut revoked = servers::files(scope).distrust()?;
-    revoked.extend(servers::hook_files(scope).distrust_project()?);
+pub(super) fn distrust(scope: &Scope) -> Result<ExitCode, CliError> {
+    let mut revoked = scope.server_files().distrust()?;
+    revoked.extend(scope.hook_files().distrust_project()?);
     for path in &revoked {
         out::line(&format!("{path} is no longer trusted"));
     }
@@ -74,10 +82,10 @@ fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn config_scope(scope: McpScope) -> Scope {
+fn config_scope(scope: McpScope) -> FileScope {
     match scope {
-        McpScope::Project => Scope::Project,
-        McpScope::User => Scope::User,
+        McpScope::Project => FileScope::Project,
+        McpScope::User => FileScope::User,
     }
 }
 
@@ -138,7 +146,7 @@ fn find(
     };
     let mut matches: Vec<_> = entries.servers.into_iter().chain(entries.shadowed).filter(fits).collect();
     // An untrusted entry shadows nothing.
-    matches.sort_by_key(|server| server.scope == Scope::Project && trust != ProjectTrust::Trusted);
+    matches.sort_by_key(|server| server.scope == FileScope::Project && trust != ProjectTrust::Trusted);
     if let Some(server) = matches.into_iter().next() {
         return Ok((server, trust));
     }
@@ -152,7 +160,7 @@ fn find(
 /// Finds an entry that may be started, and expands its variables. Trust is checked against the text that was read.
 fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, ServerConfig), CliError> {
     let (server, trust) = find(files, name, None)?;
-    if server.scope == Scope::Project && trust != ProjectTrust::Trusted {
+    if server.scope == FileScope::Project && trust != ProjectTrust::Trusted {
         let message = format!("{} is not trusted; review it, then run `rkat trust`", server.file);
         return Err(CliError::Usage(message));
     }

@@ -10,14 +10,14 @@ use meerkat::mcp::{ServerSet, ServerSetOptions, ServerState, ServerView};
 use serde_json::{Value, json};
 
 use super::{find_startable, print_json};
-use crate::args::ScopeArgs;
+use crate::compose;
 use crate::error::CliError;
 use crate::out;
-use crate::servers;
+use crate::scope::Scope;
 
 /// Starts one server and shows its tools, or its stderr if it fails.
-pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<ExitCode, CliError> {
-    let (server, config) = find_startable(&servers::files(scope), name)?;
+pub(super) async fn test(scope: &Scope, name: &str, json: bool) -> Result<ExitCode, CliError> {
+    let (server, config) = find_startable(&scope.server_files(), name)?;
     let Some(view) = probe(scope, config).await else { return Ok(ExitCode::FAILURE) };
     let ready = view.state == ServerState::Ready;
     if json {
@@ -39,9 +39,9 @@ pub(super) async fn test(scope: &ScopeArgs, name: &str, json: bool) -> Result<Ex
 }
 
 /// Starts a server, waits until it is ready or times out, and stops it.
-pub(super) async fn probe(scope: &ScopeArgs, config: ServerConfig) -> Option<ServerView> {
+pub(super) async fn probe(scope: &Scope, config: ServerConfig) -> Option<ServerView> {
     let limit = config.connect_timeout * 2;
-    let McpServersOptions { set, notify, .. } = servers::options(scope, Arc::new(out::stderr_line));
+    let McpServersOptions { set, notify, .. } = compose::server_options(scope, Arc::new(out::stderr_line));
     let set = ServerSet::new(ServerSetOptions { notify, ..set });
     set.add(ServerConfig { enabled: true, ..config });
     set.wait_until_ready(limit.max(Duration::from_secs(1))).await;
