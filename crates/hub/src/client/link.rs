@@ -15,7 +15,8 @@ use super::state::{ClientState, FunctionCall, HubMessage, IncomingCall, answer};
 use super::{ClientOptions, lock};
 use crate::error::HubError;
 use crate::local::run_handler;
-use crate::socket::{MessageHandler, Pump, Socket, Waiting, config};
+use crate::outbox::Waiting;
+use crate::socket::{MessageHandler, Pump, Socket, config};
 
 /// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

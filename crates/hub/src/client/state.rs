@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::CallError;
 use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
-use crate::socket::{Outbox, Waiting};
+use crate::outbox::{Outbox, Waiting};
 use crate::wire::Object;
 
 /// A function to call when a trigger fires.

@@ -19,11 +19,12 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
+use crate::delivery;
 use crate::hub::{Hub, Shared};
 use crate::limits::Limits;
 use upgrade::{Route, Upgrade};
 
-pub(crate) use pump::{MessageHandler, Outbox, Pump, Waiting};
+pub(crate) use pump::{MessageHandler, Pump};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -40,7 +41,7 @@ impl Hub {
     /// Connections are dropped without a WebSocket close: some SDKs never reconnect after one. Connections already
     /// accepted finish their handshake first, because some SDKs give up otherwise.
     pub async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
-        self.shared.queues.start();
+        delivery::start(&self.shared);
         let gate = Gate {
             shared: Arc::clone(&self.shared),
             access: Arc::new(access),

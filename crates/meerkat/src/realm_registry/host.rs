@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::link::{self, HubEndpoint, LocalHubGuard};
 use super::live::LiveRegistry;
+use super::state::RealmState;
 use crate::{Error, Runtime};
 
 /// A hub of this process. Until it is dropped, calls of the realm's registry go through it.
@@ -51,7 +52,7 @@ impl Runtime {
     pub async fn host_hub(&self, log: impl Fn(&str) + Send + Sync + 'static) -> Result<HostedHub, Error> {
         let attached = self.runtime_registry();
         attached.live.refresh().await?;
-        let mut options = HubOptions::new(Arc::clone(&attached.store));
+        let mut options = HubOptions::new(Arc::new(RealmState(Arc::clone(&attached.store))));
         options.log = Some(Arc::new(log));
         let hub = Hub::new(options);
         register_functions(&hub, &attached.live)?;
