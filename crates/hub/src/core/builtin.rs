@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::Core;
+use super::effects::Effect;
 use super::functions::FunctionSpec;
-use super::{Caller, Core, Effect, Peer};
+use super::rights::Rights;
+use super::triggers::Trigger;
+use super::workers::Peer;
 use crate::error::CallError;
-use crate::wire::Trace;
 
 /// The functions of the hub and their descriptions. `state::` functions and `engine::channels::create` run
 /// asynchronously; the others are answered at once.
@@ -45,65 +48,57 @@ impl Core {
         for (id, description) in BUILTINS {
             let spec =
                 FunctionSpec { description: Some((*description).to_owned()), ..FunctionSpec::default() };
-            self.provide(id, spec);
+            self.functions.provide(id, spec);
         }
-        self.provide_type("engine::functions-available", "Fires when the available functions change.");
-        self.provide_type(
+        let types = &mut self.triggers;
+        types.provide_type("engine::functions-available", "Fires when the available functions change.");
+        types.provide_type(
             "engine::workers-available",
             "Fires when a worker connects, disconnects, or sets its information.",
         );
-        self.effects.clear();
     }
 
-    /// Answers a call of a hub function that needs only the core's state; returns `false` for any other function.
+    /// Answers a call of a hub function that needs only the core's state; returns `None` for any other function.
     pub(super) fn answer_builtin(
         &mut self,
-        caller: &Caller,
         from: Peer,
         function_id: &str,
         data: &str,
-        trace: &Trace,
-    ) -> bool {
+    ) -> Option<Result<Value, CallError>> {
         if !function_id.starts_with("engine::") || function_id == "engine::channels::create" {
-            return false;
-        }
-        if self.owner_of(function_id) != Some(Peer::HUB) {
-            return false;
+            return None;
         }
         let input: Value = serde_json::from_str(data).unwrap_or_default();
-        match self.builtin(from, function_id, &input) {
-            Ok(value) => {
-                let result = (!value.is_null()).then(|| value.to_string());
-                self.succeed(caller, function_id, trace, result.as_deref());
-            }
-            Err(error) => self.fail(caller, function_id, trace, &error),
-        }
-        true
+        Some(self.builtin(from, function_id, &input))
     }
 
     fn builtin(&mut self, from: Peer, function_id: &str, input: &Value) -> Result<Value, CallError> {
+        let Self { workers, functions, triggers, .. } = self;
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match function_id {
             "engine::workers::register" => {
                 self.set_worker_info(from, input);
                 Ok(json!({ "success": true }))
             }
-            "engine::workers::list" => Ok(self.list_workers(input)),
+            "engine::workers::list" => Ok(workers.list(input, |peer| functions.of(peer))),
             "engine::workers::info" => {
-                self.worker_info(text("worker_id").or(text("id")).or(text("name")).unwrap_or_default())
+                let id = text("worker_id").or(text("id")).or(text("name")).unwrap_or_default();
+                workers.describe(id, |peer| functions.of(peer))
             }
-            "engine::functions::list" => Ok(self.list_functions(from, input)),
-            "engine::functions::info" => self.functions_info(from, input),
-            "engine::triggers::list" if self.is_before_types(from) => {
-                Ok(json!({ "triggers": self.list_triggers() }))
+            "engine::functions::list" => Ok(functions.list(workers, from, input)),
+            "engine::functions::info" => functions.describe(workers, from, input, |id| triggers.list_of(id)),
+            "engine::triggers::list" if workers.is_before_types(from) => {
+                Ok(json!({ "triggers": triggers.list(workers) }))
             }
-            "engine::triggers::list" => Ok(json!({ "triggers": self.list_types() })),
+            "engine::triggers::list" => Ok(json!({ "triggers": triggers.list_types(workers) })),
             "engine::triggers::info" => {
-                self.type_info(text("id").or(text("trigger_type")).unwrap_or_default())
+                triggers.describe_type(workers, text("id").or(text("trigger_type")).unwrap_or_default())
             }
-            "engine::trigger-types::list" => Ok(json!({ "trigger_types": self.list_types() })),
-            "engine::registered-triggers::list" => Ok(json!({ "registered_triggers": self.list_triggers() })),
-            "engine::registered-triggers::info" => self.trigger_info(text("id").unwrap_or_default()),
+            "engine::trigger-types::list" => Ok(json!({ "trigger_types": triggers.list_types(workers) })),
+            "engine::registered-triggers::list" => {
+                Ok(json!({ "registered_triggers": triggers.list(workers) }))
+            }
+            "engine::registered-triggers::info" => triggers.describe(workers, text("id").unwrap_or_default()),
             "engine::register_trigger" => self.register_durable(from, input),
             "engine::unregister_trigger" => {
                 let id = text("id").unwrap_or_default();
@@ -111,21 +106,27 @@ impl Core {
                 if let Some(function) = function.filter(|function| !self.may_use(from, function)) {
                     return Err(CallError::forbidden(function));
                 }
-                Ok(json!({ "removed": self.remove_trigger(Peer::HUB, id) }))
+                Ok(json!({ "removed": self.unregister_trigger(Peer::HUB, id) }))
             }
             "engine::baggage::get_all" => Ok(json!({})),
             "engine::health::check" => Ok(json!({ "status": "healthy" })),
-            _ if function_id.starts_with("engine::log::") => {
-                let level = function_id.trim_start_matches("engine::log::");
-                if let Some(message) = text("message") {
+            _ => {
+                let level = function_id.strip_prefix("engine::log::");
+                if let (Some(level), Some(message)) = (level, text("message")) {
                     self.note(from, &format!("{level}: {message}"));
                 }
                 Ok(Value::Null)
             }
-            _ => Ok(Value::Null),
         }
     }
 
+    fn set_worker_info(&mut self, peer: Peer, info: &Value) {
+        let changed = self.workers.set_info(peer, info);
+        let event = "worker_metadata_updated";
+        self.emit(changed.map(|worker_id| Effect::WorkerChanged { event, worker_id }));
+    }
+
+    /// Registers a trigger that outlives connections.
     fn register_durable(&mut self, from: Peer, input: &Value) -> Result<Value, CallError> {
         let field = |name: &str| {
             let found = input.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -134,44 +135,24 @@ impl Core {
             })
         };
         let (trigger_type, function_id) = (field("trigger_type")?, field("function_id")?);
-        let function_id = self.full_id(from, function_id);
-        let config = input.get("config").cloned().unwrap_or_else(|| json!({}));
-        if self.grant(from).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
+        let Self { workers, functions, triggers, effects, .. } = self;
+        let rights = Rights { workers, functions };
+        let function_id = rights.full_id(from, function_id);
+        let config = input.get("config").map_or_else(|| "{}".to_owned(), Value::to_string);
+        if workers.grant(from).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
             return Err(CallError::new("FORBIDDEN", format!("trigger type '{trigger_type}' not allowed")));
         }
-        if let Some(denied) = self.denied_function(from, &function_id, &config.to_string()) {
+        if let Some(denied) = rights.denied_function(from, &function_id, &config) {
             return Err(CallError::forbidden(&denied));
         }
-        let count = self.triggers.values().filter(|trigger| trigger.owner == Peer::HUB).count();
+        let count = triggers.count(Peer::HUB);
         if count >= self.limits.triggers {
             return Err(CallError::new("invocation_error", format!("the hub already has {count} triggers")));
         }
-        let id = (self.ids)().to_string();
-        self.keep_trigger(&id, trigger_type, &function_id, &config);
+        let id = effects.new_id().to_string();
+        let trigger = Trigger::new(Peer::HUB, trigger_type, &function_id, &config, None);
+        let placed = triggers.put(&id, trigger, rights);
+        self.emit(placed);
         Ok(json!({ "id": id }))
-    }
-
-    /// Returns `true` if the worker's SDK predates the change of trigger listings to types.
-    fn is_before_types(&self, peer: Peer) -> bool {
-        let about = self.workers.get(&peer).and_then(|worker| worker.about.as_ref());
-        about.is_some_and(|about| about.version_before(0, 13))
-    }
-
-    /// Returns the payload for subscribers of function changes.
-    pub(crate) fn functions_event(&self) -> Value {
-        json!({ "event": "functions_changed", "functions": self.list_functions(Peer::HUB, &json!({}))["functions"] })
-    }
-}
-
-impl Effect {
-    /// Returns the built-in trigger type that the effect fires, and its payload.
-    pub(crate) fn event(&self) -> Option<(&'static str, Value)> {
-        match self {
-            Self::WorkerChanged { event, worker_id } => {
-                let payload = json!({ "event": event, "worker_id": worker_id.to_string() });
-                Some(("engine::workers-available", payload))
-            }
-            _ => None,
-        }
     }
 }

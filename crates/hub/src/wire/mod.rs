@@ -8,7 +8,7 @@ mod object;
 mod observe;
 
 pub(crate) use inbound::{
-    Action, DecodeError, Formats, Inbound, Invoke, Outcome, RegisterFunction, RegisterTrigger, Trace, decode,
+    Action, DecodeError, Formats, Inbound, Invoke, RegisterFunction, RegisterTrigger, Trace, decode,
     holds_telemetry,
 };
 pub(crate) use object::{CALLER, Object, with_caller};

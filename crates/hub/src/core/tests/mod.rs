@@ -74,7 +74,7 @@ impl TestCore {
     }
 
     fn advance(&mut self, time: Duration) -> Vec<(Peer, Value)> {
-        let now = self.core.now + time;
+        let now = self.core.effects.now() + time;
         self.core.with_now(now).expire();
         self.take_messages()
     }

@@ -22,10 +22,7 @@ fn grant(allowed: &[&str], owner: Option<&str>) -> Grant {
 }
 
 fn owners(table: &TestCore, id: &str) -> Vec<Peer> {
-    let function = table.core.functions.get(id);
-    function
-        .map(|function| function.registrations.iter().map(|(peer, _)| *peer).collect())
-        .unwrap_or_default()
+    table.core.functions.owners(id).collect()
 }
 
 /// Creates a guest that may also register these functions of others.
@@ -218,7 +215,7 @@ fn guest_cannot_take_over_entries_of_others() {
     let replies = table.send(guest, trigger("x", "t", "f"));
     assert_eq!(replies[0].1["error"]["message"], "the trigger id belongs to another worker");
     table.send(guest, offer("t"));
-    assert_eq!(table.core.types["t"].providers, [owner]);
+    assert_eq!(table.core.triggers.providers("t"), [owner]);
     let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
         "target": { "function_id": "after" } });
     table.send(owner, observe.clone());
@@ -243,7 +240,7 @@ fn guests_without_owner_cannot_take_over() {
             assert!(!is_refused(&table.send(first, message.clone())), "{message}");
             assert_eq!(is_refused(&table.send(second, message.clone())), !may_take_over, "{message}");
         }
-        assert_eq!(table.core.triggers["x"].owner, if may_take_over { second } else { first });
+        assert_eq!(table.core.triggers.get("x").unwrap().owner, if may_take_over { second } else { first });
     }
 }
 
