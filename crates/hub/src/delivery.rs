@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::error::CallError;
 use crate::hub::Shared;
-use crate::queue::{Inbox, Lengths, QueuedCall, SCOPE, enqueue_error, receipt};
+use crate::queue::{Inbox, QueuedCall, SCOPE, enqueue_error, receipt};
 use crate::state::StateStore;
 
 /// Maximum number of attempts for a failing call.
@@ -27,9 +27,9 @@ const BATCH: usize = 64;
 
 /// Starts delivering calls, beginning with those of an earlier process. Further calls have no effect.
 pub(crate) fn start(shared: &Arc<Shared>) {
-    if let Some((inbox, lengths)) = shared.queues.start() {
+    if let Some(inbox) = shared.queues.start() {
         let (hub, store) = (Arc::downgrade(shared), Arc::clone(&shared.state.0));
-        tokio::spawn(Lanes { hub, store, lengths, lanes: Arc::default() }.store(inbox));
+        tokio::spawn(Lanes { hub, store, lanes: Arc::default() }.store(inbox));
     }
 }
 
@@ -38,7 +38,6 @@ pub(crate) fn start(shared: &Arc<Shared>) {
 struct Lanes {
     hub: Weak<Shared>,
     store: Arc<dyn StateStore>,
-    lengths: Lengths,
     lanes: Arc<Mutex<HashMap<String, Lane>>>,
 }
 
@@ -59,9 +58,9 @@ impl Lanes {
     /// Stores arriving calls in order and starts their delivery.
     async fn store(self, mut inbox: Inbox) {
         for call in self.load().await {
-            self.lengths.reserve(&call.queue, usize::MAX);
-            // The function's owner is not stored, so reserve the id against guests.
             let Some(hub) = self.hub.upgrade() else { return };
+            hub.queues.reserve(&call.queue, usize::MAX);
+            // The function's owner is not stored, so reserve the id against guests.
             hub.act(|core| core.reserve(&call.function_id));
             self.add(call);
         }
@@ -73,7 +72,7 @@ impl Lanes {
                 hub.act(|core| core.finish(call.id, stored.clone().map(|()| Some(receipt(call.id)))));
                 match stored {
                     Ok(()) => self.add(call),
-                    Err(_) => self.lengths.release(&call.queue),
+                    Err(_) => hub.queues.release(&call.queue),
                 }
             }
         }
@@ -176,7 +175,9 @@ impl Lanes {
         if let Err(error) = self.store.delete(SCOPE, &call.id.to_string()).await {
             self.note(&format!("a queued call of `{}` may run again: {error}", call.function_id));
         }
-        self.lengths.release(&call.queue);
+        if let Some(hub) = self.hub.upgrade() {
+            hub.queues.release(&call.queue);
+        }
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<String, Lane>> {

@@ -2,12 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Core;
-use super::effects::Effect;
-use super::functions::FunctionSpec;
-use super::rights::Rights;
-use super::triggers::Trigger;
-use super::workers::Peer;
+use super::{Core, Effect, FunctionSpec, Peer, Rights, Trigger};
 use crate::error::CallError;
 
 /// The functions of the hub and their descriptions. `state::` functions and `engine::channels::create` run
@@ -58,47 +53,45 @@ impl Core {
         );
     }
 
-    /// Answers a call of a hub function that needs only the core's state; returns `None` for any other function.
+    /// Answers a call of one of the functions that need only the core's state.
     pub(super) fn answer_builtin(
         &mut self,
         from: Peer,
         function_id: &str,
-        data: &str,
-    ) -> Option<Result<Value, CallError>> {
-        if !function_id.starts_with("engine::") || function_id == "engine::channels::create" {
-            return None;
-        }
-        let input: Value = serde_json::from_str(data).unwrap_or_default();
-        Some(self.builtin(from, function_id, &input))
-    }
-
-    fn builtin(&mut self, from: Peer, function_id: &str, input: &Value) -> Result<Value, CallError> {
+        input: &Value,
+    ) -> Result<Value, CallError> {
         let Self { workers, functions, triggers, .. } = self;
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match function_id {
             "engine::workers::register" => {
-                self.set_worker_info(from, input);
+                let changed = workers.set_info(from, input);
+                let event = "worker_metadata_updated";
+                self.emit(changed.map(|worker_id| Effect::WorkerChanged { event, worker_id }));
                 Ok(json!({ "success": true }))
             }
-            "engine::workers::list" => Ok(workers.list(input, |peer| functions.of(peer))),
+            "engine::workers::list" => Ok(select_workers(workers.rows(|peer| functions.of(peer)), input)),
             "engine::workers::info" => {
                 let id = text("worker_id").or(text("id")).or(text("name")).unwrap_or_default();
-                workers.describe(id, |peer| functions.of(peer))
+                find(workers.rows(|peer| functions.of(peer)), "Worker", id)
             }
             "engine::functions::list" => Ok(functions.list(workers, from, input)),
             "engine::functions::info" => functions.describe(workers, from, input, |id| triggers.list_of(id)),
-            "engine::triggers::list" if workers.is_before_types(from) => {
+            // Listings changed from triggers to types.
+            "engine::triggers::list" if workers.get(from).is_some_and(|worker| worker.is_before(0, 13)) => {
                 Ok(json!({ "triggers": triggers.list(workers) }))
             }
             "engine::triggers::list" => Ok(json!({ "triggers": triggers.list_types(workers) })),
             "engine::triggers::info" => {
-                triggers.describe_type(workers, text("id").or(text("trigger_type")).unwrap_or_default())
+                let id = text("id").or(text("trigger_type")).unwrap_or_default();
+                find(triggers.list_types(workers), "Trigger type", id)
             }
             "engine::trigger-types::list" => Ok(json!({ "trigger_types": triggers.list_types(workers) })),
             "engine::registered-triggers::list" => {
                 Ok(json!({ "registered_triggers": triggers.list(workers) }))
             }
-            "engine::registered-triggers::info" => triggers.describe(workers, text("id").unwrap_or_default()),
+            "engine::registered-triggers::info" => {
+                find(triggers.list(workers), "Trigger", text("id").unwrap_or_default())
+            }
             "engine::register_trigger" => self.register_durable(from, input),
             "engine::unregister_trigger" => {
                 let id = text("id").unwrap_or_default();
@@ -118,12 +111,6 @@ impl Core {
                 Ok(Value::Null)
             }
         }
-    }
-
-    fn set_worker_info(&mut self, peer: Peer, info: &Value) {
-        let changed = self.workers.set_info(peer, info);
-        let event = "worker_metadata_updated";
-        self.emit(changed.map(|worker_id| Effect::WorkerChanged { event, worker_id }));
     }
 
     /// Registers a trigger that outlives connections.
@@ -150,9 +137,34 @@ impl Core {
             return Err(CallError::new("invocation_error", format!("the hub already has {count} triggers")));
         }
         let id = effects.new_id().to_string();
-        let trigger = Trigger::new(Peer::HUB, trigger_type, &function_id, &config, None);
+        let trigger = Trigger::new(Peer::HUB, trigger_type.to_owned(), function_id, config, None);
         let placed = triggers.put(&id, trigger, rights);
         self.emit(placed);
         Ok(json!({ "id": id }))
     }
+}
+
+/// Returns `true` if a function of the hub needs only the core's state.
+pub(super) fn is_answered_here(function_id: &str) -> bool {
+    function_id.starts_with("engine::") && function_id != "engine::channels::create"
+}
+
+/// Returns the workers that match a query.
+fn select_workers(mut rows: Vec<Value>, query: &Value) -> Value {
+    let wanted = |name: &str| query.get(name).and_then(Value::as_str);
+    let timestamp = rows.iter().filter_map(|row| row["connected_at_ms"].as_u64()).max().unwrap_or(0);
+    rows.retain(|row| {
+        wanted("worker_id").is_none_or(|id| row["id"] == id)
+            && wanted("runtime").is_none_or(|runtime| row["runtime"] == runtime)
+            && wanted("status").is_none_or(|status| row["status"] == status)
+            && wanted("search")
+                .is_none_or(|text| row["name"].as_str().is_some_and(|name| name.contains(text)))
+    });
+    json!({ "workers": rows, "timestamp": timestamp })
+}
+
+/// Returns the row with this id or name.
+fn find(rows: Vec<Value>, kind: &str, id: &str) -> Result<Value, CallError> {
+    let found = rows.into_iter().find(|row| row["id"] == id || row["name"] == id);
+    found.ok_or_else(|| CallError::new("NOT_FOUND", format!("{kind} {id} not found")))
 }

@@ -9,17 +9,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::effects::Effect;
 use super::observed::{Activation, ObservedCall};
-use super::workers::Peer;
+use super::{Effect, Peer};
 use crate::error::CallError;
-use crate::wire::{Object, Trace};
+use crate::wire::{Object, Outcome, Trace};
 
 /// The callee of a call, and the call's id there.
 pub(super) type CallKey = (Peer, Uuid);
-
-/// The result of a call, if it has one, or its error, as JSON.
-pub(super) type Outcome<'a> = Result<Option<&'a str>, &'a str>;
 
 /// The receiver of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

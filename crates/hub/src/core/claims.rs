@@ -10,61 +10,37 @@ use std::collections::HashMap;
 /// Maximum number of remembered ids. At the limit, guests cannot claim more.
 const REMEMBERED: usize = 100_000;
 
-/// Holder of an id, also while the id is not registered.
-#[derive(Debug, PartialEq)]
-enum Holder {
-    /// A worker without access rules.
-    Trusted,
-    /// The guests of this owner.
-    Owner(String),
-}
-
-/// Right of guests to claim an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Claim {
-    Denied,
-    Held,
-    /// The id has no holder.
-    Free,
-}
-
-/// The known holders of ids.
+/// The holders of ids, also while the ids are not registered.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    holders: HashMap<String, Holder>,
+    /// The owner whose guests hold the id; `None` for a worker without access rules.
+    holders: HashMap<String, Option<String>>,
 }
 
 impl Claims {
-    /// Returns the right of an owner's guests to an id. An owner can hold up to `limit` ids.
-    pub(super) fn check(&self, id: &str, owner: Option<&str>, limit: usize) -> Claim {
-        let is_own = |holder: &Holder| matches!(holder, Holder::Owner(name) if owner == Some(name));
-        match self.holders.get(id) {
-            Some(holder) if is_own(holder) => Claim::Held,
-            None if self.holders.len() < REMEMBERED
-                && (owner.is_none()
-                    || self.holders.values().filter(|holder| is_own(holder)).count() < limit) =>
-            {
-                Claim::Free
-            }
-            Some(_) | None => Claim::Denied,
-        }
+    /// Returns the holder of an id, if it is known: the owner whose guests hold it, or `None` for a worker without access
+    /// rules.
+    pub(super) fn holder(&self, id: &str) -> Option<Option<&str>> {
+        self.holders.get(id).map(Option::as_deref)
     }
 
-    /// Records the owner whose guests hold an id, unless it has a holder.
+    /// Returns `true` if an owner's guests can hold another id. An owner can hold up to `limit` ids.
+    pub(super) fn has_room(&self, owner: Option<&str>, limit: usize) -> bool {
+        let held = || self.holders.values().filter(|holder| holder.as_deref() == owner).count();
+        self.holders.len() < REMEMBERED && (owner.is_none() || held() < limit)
+    }
+
+    /// Records the owner whose guests hold an id, unless its holder is known.
     pub(super) fn record(&mut self, id: &str, owner: String) {
         if self.holders.len() < REMEMBERED {
-            self.holders.entry(id.to_owned()).or_insert(Holder::Owner(owner));
+            self.holders.entry(id.to_owned()).or_insert(Some(owner));
         }
     }
 
     /// Reserves an id for workers without access rules and for those to which the rules assign it.
     pub(super) fn reserve(&mut self, id: &str) {
-        if self.is_held(id) || self.holders.len() < REMEMBERED {
-            self.holders.insert(id.to_owned(), Holder::Trusted);
+        if self.holders.contains_key(id) || self.holders.len() < REMEMBERED {
+            self.holders.insert(id.to_owned(), None);
         }
-    }
-
-    pub(super) fn is_held(&self, id: &str) -> bool {
-        self.holders.contains_key(id)
     }
 }

@@ -6,16 +6,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::Core;
-use super::calls::{Call, CallKey, Caller, Outcome, Request};
-use super::effects::{Effect, Run};
-use super::grant::Grant;
+use super::builtin::is_answered_here;
+use super::calls::{Call, CallKey, Request};
 use super::observed::{Activation, FinishedCall, ObservedCall};
 use super::observers::TargetCall;
-use super::workers::{CallChange, Peer};
+use super::{Caller, Core, Effect, Grant, Peer, Run};
 use crate::error::CallError;
 use crate::queue::QueuedCall;
-use crate::wire::{Action, CALLER, Invoke, Object, Trace, with_caller};
+use crate::wire::{Action, CALLER, Invoke, Object, Outcome, Trace, with_caller};
 
 /// The function of a worker that provides queues.
 pub(crate) const QUEUE_PROVIDER: &str = "engine::queue::enqueue";
@@ -91,7 +89,7 @@ impl Core {
                 return Err(CallError::forbidden(request.function_id));
             }
         }
-        if self.workers.waiting(request.from) >= self.limits.calls {
+        if self.workers.get(request.from).is_some_and(|worker| worker.waiting >= self.limits.calls) {
             return Err(CallError::too_many(self.limits.calls));
         }
         Ok(())
@@ -102,14 +100,17 @@ impl Core {
         match self.functions.get(function_id).map(|(peer, spec)| (peer, spec.remote)) {
             None => self.fail(&request, &CallError::not_found(function_id)),
             Some((_, true)) => self.fail(&request, &CallError::not_invokable(function_id)),
-            Some((Peer::HUB, _)) => match self.answer_builtin(request.from, function_id, &request.data) {
-                Some(Ok(value)) => {
-                    let result = (!value.is_null()).then(|| value.to_string());
-                    self.answer(&request.caller, function_id, &request.trace, Ok(result.as_deref()));
+            Some((Peer::HUB, _)) if !is_answered_here(function_id) => self.run_here(request),
+            Some((Peer::HUB, _)) => {
+                let input = serde_json::from_str(&request.data).unwrap_or_default();
+                match self.answer_builtin(request.from, function_id, &input) {
+                    Ok(value) => {
+                        let result = (!value.is_null()).then(|| value.to_string());
+                        self.answer(&request.caller, function_id, &request.trace, Ok(result.as_deref()));
+                    }
+                    Err(error) => self.fail(&request, &error),
                 }
-                Some(Err(error)) => self.fail(&request, &error),
-                None => self.run_here(request),
-            },
+            }
             Some((peer, _)) => self.forward(peer, request),
         }
     }
@@ -120,7 +121,7 @@ impl Core {
             id,
             function_id: request.function_id.to_owned(),
             data: request.data.clone().into_owned(),
-            caller: self.workers.id(request.from),
+            caller: self.workers.get(request.from).map(|worker| worker.id),
             guarded: self.workers.grant(request.from).map(|grant| (request.from, grant.clone())),
         };
         self.start((Peer::HUB, id), request);
@@ -131,9 +132,10 @@ impl Core {
         // The id of the caller is passed through, unless the callee runs another call under it.
         let id = request.id.filter(|id| !self.calls.contains((peer, *id)));
         let id = id.unwrap_or_else(|| self.effects.new_id());
+        let Some(callee) = self.workers.get(peer) else { return };
         let prefix = self.workers.grant(peer).and_then(|grant| grant.prefix.as_deref());
         let own_name = prefix.and_then(|prefix| request.function_id.strip_prefix(prefix));
-        let data = match self.workers.id(request.from) {
+        let data = match self.workers.get(request.from).map(|worker| worker.id) {
             Some(caller) => with_caller(&request.data, caller),
             None => Cow::Borrowed(&*request.data),
         };
@@ -148,9 +150,9 @@ impl Core {
             .maybe_raw("observe_depth", depth.as_deref())
             .maybe_raw("activation", request.activation.as_ref().map(Activation::json).as_deref())
             .end();
-        let longest = self.workers.longest(peer);
-        if message.len() > longest {
-            return self.fail(&request, &CallError::too_large(message.len(), longest));
+        if message.len() > callee.longest {
+            let error = CallError::too_large(message.len(), callee.longest);
+            return self.fail(&request, &error);
         }
         self.start((peer, id), request);
         self.send(peer, message);
@@ -162,13 +164,15 @@ impl Core {
         if !self.may_use(request.from, request.function_id) {
             return self.fail(&request, &CallError::forbidden(request.function_id));
         }
-        if !self.is_registered(request.function_id) && !self.claims.is_held(request.function_id) {
+        if !self.is_registered(request.function_id) && self.claims.holder(request.function_id).is_none() {
             self.reserve(request.function_id);
         }
         let id = self.effects.new_id();
         let function_id = request.function_id.to_owned();
         let mut data: Value = serde_json::from_str(&request.data).unwrap_or_default();
-        if let (Some(claimed), Some(worker)) = (data.get_mut(CALLER), self.workers.id(request.from)) {
+        if let (Some(claimed), Some(worker)) =
+            (data.get_mut(CALLER), self.workers.get(request.from).map(|worker| worker.id))
+        {
             // The caller is not inserted when the call runs, so the field must not name another worker.
             *claimed = worker.to_string().into();
         }
@@ -194,7 +198,7 @@ impl Core {
             Box::new(ObservedCall {
                 input: request.data.clone().into_owned(),
                 metadata: request.metadata.map(str::to_owned),
-                caller: self.workers.id(request.from),
+                caller: self.workers.get(request.from).map(|worker| worker.id),
                 at: self.effects.now(),
                 depth: request.depth,
             })
@@ -204,7 +208,7 @@ impl Core {
 
     fn add_call(&mut self, key: CallKey, request: Request<'_>, seen: Option<Box<ObservedCall>>) {
         let Request { caller, function_id, trace, activation, .. } = request;
-        self.workers.count_call(caller.peer(), key.0, CallChange::Started);
+        self.workers.count_call(caller.peer(), key.0, 1);
         if let Some(activation) = &activation {
             self.observers.call_started(activation);
         }
@@ -215,7 +219,7 @@ impl Core {
     /// Ends a call: answers the caller and notifies the observers. A call that has ended before is ignored.
     pub(super) fn end_call(&mut self, key: CallKey, outcome: Outcome<'_>) {
         let Some(call) = self.calls.remove(key) else { return };
-        self.workers.count_call(call.caller.peer(), key.0, CallChange::Ended);
+        self.workers.count_call(call.caller.peer(), key.0, -1);
         if let Some(activation) = &call.activation {
             self.observers.call_ended(activation);
         }
@@ -262,7 +266,8 @@ impl Core {
     }
 
     fn answer(&mut self, caller: &Caller, function_id: &str, trace: &Trace, outcome: Outcome<'_>) {
-        let longest = caller.peer().map_or(usize::MAX, |peer| self.workers.longest(peer));
+        let longest =
+            caller.peer().and_then(|peer| self.workers.get(peer)).map_or(usize::MAX, |worker| worker.longest);
         self.emit(caller.answer(function_id, trace, outcome, longest));
     }
 
@@ -275,7 +280,7 @@ impl Core {
         for id in self.observers.matching(ended, &event) {
             let activation_id = self.effects.new_id();
             match self.observers.fire(&id, activation_id, ended, &event) {
-                Some(Ok(call)) => self.call_target(&id, &call, &ended.trace),
+                Some(Ok(call)) => self.call_target(&id, &call, ended.trace),
                 Some(Err(text)) => self.note(Peer::HUB, &text),
                 None => {}
             }
@@ -300,8 +305,8 @@ impl Core {
             activation: Some(call.activation.clone()),
         });
         if call.is_last {
-            let reason = ("MAX_FIRES", "it was called as often as it wanted to be");
-            let disposed = self.observers.dispose(observer, reason);
+            let text = "it was called as often as it wanted to be";
+            let disposed = self.observers.dispose(observer, "MAX_FIRES", text);
             self.emit(disposed);
         }
     }

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::grant::Grant;
-use super::workers::Peer;
+use super::{Grant, Peer};
 use crate::error::CallError;
 use crate::queue::QueuedCall;
 
@@ -66,19 +64,6 @@ pub(crate) struct Run {
     pub(crate) guarded: Option<(Peer, Arc<Grant>)>,
 }
 
-impl Effect {
-    /// Returns the built-in trigger type that the effect fires, and its payload.
-    pub(crate) fn event(&self) -> Option<(&'static str, Value)> {
-        match self {
-            Self::WorkerChanged { event, worker_id } => {
-                let payload = json!({ "event": event, "worker_id": worker_id.to_string() });
-                Some(("engine::workers-available", payload))
-            }
-            _ => None,
-        }
-    }
-}
-
 /// Generator of ids.
 pub(crate) type Ids = Box<dyn FnMut() -> Uuid + Send>;
 
@@ -87,17 +72,13 @@ pub(super) struct Effects {
     pending: Vec<Effect>,
     ids: Ids,
     /// Start time of the hub since 1970, and the time elapsed since then.
-    born: Duration,
+    start: Duration,
     now: Duration,
 }
 
 impl Effects {
-    pub(super) fn new(ids: Ids) -> Self {
-        Self { pending: Vec::new(), ids, born: Duration::ZERO, now: Duration::ZERO }
-    }
-
-    pub(super) fn set_start_time(&mut self, at: Duration) {
-        self.born = at;
+    pub(super) fn new(ids: Ids, start: Duration) -> Self {
+        Self { pending: Vec::new(), ids, start, now: Duration::ZERO }
     }
 
     pub(super) fn set_now(&mut self, now: Duration) {
@@ -111,7 +92,7 @@ impl Effects {
 
     /// Converts a time since the start of the hub to one since 1970.
     pub(super) fn since_1970(&self, at: Duration) -> Duration {
-        self.born + at
+        self.start + at
     }
 
     pub(super) fn new_id(&mut self) -> Uuid {

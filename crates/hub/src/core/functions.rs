@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::workers::{Peer, Workers};
+use super::{Peer, Workers};
 use crate::error::CallError;
 
 /// Maximum number of functions described in one call.
@@ -37,15 +37,6 @@ pub(super) struct Functions {
     registered: BTreeMap<Peer, BTreeSet<String>>,
 }
 
-/// Position of a new registration among those of the same id.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Rank {
-    /// It receives the calls.
-    Newest,
-    /// It receives calls only once all others are gone.
-    Oldest,
-}
-
 impl Functions {
     /// Registers a function of this process.
     pub(super) fn provide(&mut self, id: &str, spec: FunctionSpec) {
@@ -54,14 +45,21 @@ impl Functions {
 
     /// Registers a function of a worker. Returns the number of registrations of its id, or `None` for a repetition,
     /// which changes nothing.
-    pub(super) fn register(&mut self, peer: Peer, id: &str, spec: FunctionSpec, rank: Rank) -> Option<usize> {
+    pub(super) fn register(
+        &mut self,
+        workers: &Workers,
+        peer: Peer,
+        id: &str,
+        spec: FunctionSpec,
+    ) -> Option<usize> {
         let all = self.registrations.entry(id.to_owned()).or_default();
-        match (all.iter_mut().find(|(owner, _)| *owner == peer), rank) {
+        let receives = all.last().is_none_or(|(owner, _)| workers.may_take_over(peer, *owner));
+        match all.iter_mut().find(|(owner, _)| *owner == peer) {
             // Older SDKs send every registration twice. A repetition does not change the order.
-            (Some((_, known)), _) if *known == spec => return None,
-            (Some((_, known)), _) => *known = spec,
-            (None, Rank::Oldest) => all.insert(0, (peer, spec)),
-            (None, Rank::Newest) => all.push((peer, spec)),
+            Some((_, known)) if *known == spec => return None,
+            Some((_, known)) => *known = spec,
+            None if receives => all.push((peer, spec)),
+            None => all.insert(0, (peer, spec)),
         }
         self.registered.entry(peer).or_default().insert(id.to_owned());
         Some(all.len())
@@ -185,7 +183,6 @@ fn may_see(workers: &Workers, from: Peer, id: &str, spec: &FunctionSpec) -> bool
     workers.grant(from).is_none_or(|grant| grant.may_call(id, spec.metadata.as_ref()))
 }
 
-/// Rows contain the fields of all SDK versions: each SDK reads those that it knows.
 impl FunctionSpec {
     fn row(&self, id: &str, worker: &str) -> Value {
         json!({

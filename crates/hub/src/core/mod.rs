@@ -28,16 +28,18 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::limits::Limits;
-use crate::wire::{DecodeError, Formats, Inbound, Object, Observe, RegisterFunction, RegisterTrigger};
+use crate::wire::{
+    DecodeError, Inbound, Object, Observe, RegisterFunction, RegisterTrigger, RegisterTriggerType,
+};
 
 use calls::Calls;
-use claims::{Claim, Claims};
+use claims::Claims;
 use effects::{Effects, Ids};
-use functions::{Functions, Rank, parse_payload};
+use functions::{Functions, parse_payload};
 use observers::Observers;
 use rights::Rights;
 use triggers::{Subscriber, Trigger, Triggers};
-use workers::Workers;
+use workers::{Worker, Workers};
 
 pub(crate) use builtin::BUILTINS;
 pub(crate) use calls::Caller;
@@ -63,7 +65,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(limits: Limits, mut ids: Ids) -> Self {
+    /// Creates the state of a hub that starts at this time since 1970.
+    pub(crate) fn new(limits: Limits, mut ids: Ids, start: Duration) -> Self {
         let own = ids();
         let mut core = Self {
             limits,
@@ -74,16 +77,10 @@ impl Core {
             triggers: Triggers::default(),
             observers: Observers::default(),
             calls: Calls::default(),
-            effects: Effects::new(ids),
+            effects: Effects::new(ids, start),
         };
         core.provide_builtins();
         core
-    }
-
-    /// Sets the hub's start time, since 1970.
-    pub(crate) fn with_start_time(mut self, at: Duration) -> Self {
-        self.effects.set_start_time(at);
-        self
     }
 
     /// Sets the current time before an event is handled.
@@ -128,7 +125,7 @@ impl Core {
 
     /// Handles a message of a worker. Invalid messages are logged and ignored: the protocol has no reply for them.
     pub(crate) fn handle_message(&mut self, peer: Peer, message: Result<Inbound<'_>, DecodeError>) {
-        if !self.workers.is_connected(peer) {
+        if !self.workers.get(peer).is_some() {
             return;
         }
         match message {
@@ -140,27 +137,19 @@ impl Core {
     fn handle(&mut self, peer: Peer, message: Inbound<'_>) {
         match message {
             Inbound::Invoke(invoke) => self.invoke(peer, invoke),
-            Inbound::InvocationResult(outcome) => {
-                let error = outcome.error.map(RawValue::get);
-                let outcome_json = error.map_or_else(|| Ok(outcome.result.map(RawValue::get)), Err);
-                self.end_call((peer, outcome.id), outcome_json);
-            }
+            Inbound::InvocationResult(id, outcome) => self.end_call((peer, id), outcome),
             Inbound::RegisterFunction(function) => self.register_function(peer, &function),
-            Inbound::UnregisterFunction { id } => self.unregister_function(peer, &id),
-            Inbound::RegisterTriggerType { id, description, formats } => {
-                self.register_type(peer, &id, description, &formats);
-            }
-            Inbound::UnregisterTriggerType { id } => self.unregister_type(peer, &id),
+            Inbound::UnregisterFunction(id) => self.unregister_function(peer, &id),
+            Inbound::RegisterTriggerType(offered) => self.register_type(peer, offered),
+            Inbound::UnregisterTriggerType(id) => self.unregister_type(peer, &id),
             Inbound::RegisterTrigger(trigger) => self.register_trigger(peer, trigger),
-            Inbound::UnregisterTrigger { id } => {
-                self.unregister_trigger(peer, &id);
-            }
-            Inbound::TriggerRegistrationResult { id, error } => {
+            Inbound::UnregisterTrigger(id) => drop(self.unregister_trigger(peer, &id)),
+            Inbound::TriggerRegistrationResult(id, error) => {
                 let rejected = error.and_then(|error| self.triggers.reject(peer, &id, error));
                 self.emit(rejected);
             }
             Inbound::Observe(observe) => self.observe(peer, observe),
-            Inbound::Unobserve { id } => {
+            Inbound::Unobserve(id) => {
                 let disposed = self.observers.remove(peer, &id);
                 self.emit(disposed);
             }
@@ -222,12 +211,7 @@ impl Core {
 
     fn put_function(&mut self, peer: Peer, id: &str, spec: FunctionSpec) {
         self.record_holder(peer, id);
-        let owner = self.functions.owner(id);
-        let rank = match owner.filter(|owner| !self.workers.may_take_over(peer, *owner)) {
-            Some(_) => Rank::Oldest,
-            None => Rank::Newest,
-        };
-        let Some(count) = self.functions.register(peer, id, spec, rank) else { return };
+        let Some(count) = self.functions.register(&self.workers, peer, id, spec) else { return };
         // Under access rules, the function's owner decides which triggers may call it.
         if count > 1 || self.workers.has_guarded() {
             self.refresh_triggers(|trigger| trigger.function_id == id);
@@ -283,14 +267,13 @@ impl Core {
         if self.functions.owners(id).any(is_foreign) {
             return false;
         }
-        match self.claims.check(id, grant.owner.as_deref(), self.limits.functions) {
-            Claim::Denied => false,
-            Claim::Held => true,
-            Claim::Free => {
-                let expecting = self.workers.with_prefix_of(id).chain(self.triggers.owners(id));
-                !expecting.chain(self.observers.owners(id)).any(is_foreign)
-            }
+        let owner = grant.owner.as_deref();
+        if let Some(holder) = self.claims.holder(id) {
+            return holder.is_some() && holder == owner;
         }
+        let mut expecting =
+            self.workers.with_prefix_of(id).chain(self.triggers.owners(id)).chain(self.observers.owners(id));
+        self.claims.has_room(owner, self.limits.functions) && !expecting.any(is_foreign)
     }
 
     /// Records the holder of an id that a connection registers, and ends claims with a weaker right to it.
@@ -323,20 +306,21 @@ impl Core {
         }
     }
 
-    fn register_type(&mut self, peer: Peer, id: &str, description: Option<String>, formats: &Formats<'_>) {
+    fn register_type(&mut self, peer: Peer, offered: RegisterTriggerType<'_>) {
+        let id = offered.id.clone();
         let grant = self.workers.grant(peer);
-        if grant.is_some_and(|grant| !grant.may_register_types) {
-            return self.note(peer, &format!("the trigger type `{id}` is not registered: not allowed"));
-        }
-        let providers = self.triggers.providers(id);
-        if !providers.iter().all(|provider| self.workers.may_take_over(peer, *provider)) {
-            return self.note(peer, &format!("the trigger type `{id}` belongs to another worker"));
-        }
-        if providers.last() == Some(&Peer::HUB) {
-            return self.note(peer, &format!("the trigger type `{id}` belongs to the hub"));
-        }
-        self.triggers.register_type(peer, id, description, formats);
-        self.refresh_triggers(|trigger| trigger.trigger_type == id);
+        let providers = self.triggers.providers(&id);
+        let reason = if grant.is_some_and(|grant| !grant.may_register_types) {
+            "is not registered: not allowed"
+        } else if !providers.iter().all(|provider| self.workers.may_take_over(peer, *provider)) {
+            "belongs to another worker"
+        } else if providers.last() == Some(&Peer::HUB) {
+            "belongs to the hub"
+        } else {
+            self.triggers.register_type(peer, offered);
+            return self.refresh_triggers(|trigger| trigger.trigger_type == id);
+        };
+        self.note(peer, &format!("the trigger type `{id}` {reason}"));
     }
 
     fn unregister_type(&mut self, peer: Peer, id: &str) {
@@ -349,8 +333,9 @@ impl Core {
         let Self { workers, functions, triggers, .. } = self;
         let rights = Rights { workers, functions };
         let function_id = rights.full_id(peer, &function_id);
-        let config = config.map_or("{}", RawValue::get);
-        let trigger = Trigger::new(peer, &trigger_type, &function_id, config, metadata.map(RawValue::get));
+        let config = config.map_or("{}", RawValue::get).to_owned();
+        let metadata = metadata.map(|raw| raw.get().to_owned());
+        let trigger = Trigger::new(peer, trigger_type, function_id, config, metadata);
         let effects = match triggers.check(&id, &trigger, rights, self.limits.triggers) {
             Ok(()) => triggers.put(&id, trigger, rights),
             Err(reason) => {
@@ -398,14 +383,14 @@ impl Core {
     /// Adds effects, except messages to workers that are gone.
     fn emit(&mut self, effects: impl IntoIterator<Item = Effect>) {
         let is_sent = |effect: &Effect| match effect {
-            Effect::Send(peer, _) => self.workers.is_connected(*peer),
+            Effect::Send(peer, _) => self.workers.get(*peer).is_some(),
             _ => true,
         };
         self.effects.add(effects.into_iter().filter(is_sent));
     }
 
     fn note(&mut self, peer: Peer, text: &str) {
-        let name = self.workers.name(peer).unwrap_or_else(|| "the hub".to_owned());
+        let name = self.workers.get(peer).map_or_else(|| "the hub".to_owned(), Worker::name);
         self.emit([Effect::Note(format!("{name}: {text}"))]);
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::workers::Workers;
+use super::Workers;
 use crate::wire::{Object, Source, Trace};
 
 /// Data captured by default.
@@ -55,9 +55,9 @@ impl FinishedCall<'_> {
             }
         }
         if let Some(id) = self.seen.caller
-            && let Some(name) = workers.find(id).and_then(|peer| workers.name(peer))
+            && let Some(worker) = workers.find(id)
         {
-            event["caller"] = json!({ "worker_id": id, "worker_name": name });
+            event["caller"] = json!({ "worker_id": id, "worker_name": worker.name() });
         }
         if let Some(metadata) = &self.seen.metadata {
             event["metadata"] = json(metadata);

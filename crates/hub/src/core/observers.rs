@@ -10,12 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::effects::Effect;
 use super::filter::Filter;
-use super::functions::Functions;
 use super::observed::{Activation, FinishedCall};
-use super::rights::Rights;
-use super::workers::Peer;
+use super::{Effect, Functions, Peer, Rights};
+use crate::error::CallError;
 use crate::wire::{Object, Observe, Source};
 
 /// State of an observer.
@@ -60,11 +58,6 @@ pub(super) struct TargetCall {
     pub(super) is_last: bool,
 }
 
-/// Reason an observer ends: code and message.
-pub(super) type Reason = (&'static str, &'static str);
-
-type Rejection = (&'static str, String);
-
 impl Observers {
     /// Adds an observer, or replaces the one with the same id; returns the message to its owner.
     pub(super) fn add(
@@ -79,9 +72,9 @@ impl Observers {
         let filter = self.check(rights, peer, &observe, limit);
         let filter = match filter.and_then(|()| Filter::new(observe.source.filters.as_ref())) {
             Ok(filter) => filter,
-            Err((code, message)) => {
-                let error = Object::new().text("code", code).text("message", &message).end();
-                return Effect::Send(peer, result.text("state", "error").raw("error", &error).end());
+            Err(error) => {
+                let result = result.text("state", "error").raw("error", &error.json());
+                return Effect::Send(peer, result.end());
             }
         };
         let mut observer = Observer {
@@ -109,21 +102,20 @@ impl Observers {
         peer: Peer,
         observe: &Observe<'_>,
         limit: usize,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), CallError> {
         let (source, target) = (&observe.source.function_id, &observe.target.function_id);
         let known = self.observers.get(&observe.id);
         if source == target {
-            return Err(("SELF_TARGET", "a function cannot be called after itself".to_owned()));
+            return Err(CallError::new("SELF_TARGET", "a function cannot be called after itself"));
         }
         if source.starts_with("engine::") {
-            return Err(("NOT_OBSERVABLE", format!("'{source}' cannot be observed")));
+            return Err(CallError::new("NOT_OBSERVABLE", format!("'{source}' cannot be observed")));
         }
         if let Some(id) = [source, target].into_iter().find(|id| !rights.may_use(peer, id)) {
-            let text = format!("function '{id}' not allowed (add to rbac.expose_functions)");
-            return Err(("FORBIDDEN", text));
+            return Err(CallError::forbidden(id));
         }
         if observe.source.args.as_ref().is_some_and(|args| !args.is_null() && *args != json!({})) {
-            return Err(("INVALID_ARGS", format!("'{source}' takes no args; use filters")));
+            return Err(CallError::new("INVALID_ARGS", format!("'{source}' takes no args; use filters")));
         }
         // The same observer on a new connection belongs to a worker that reconnected.
         if known.is_some_and(|known| {
@@ -132,11 +124,13 @@ impl Observers {
                     || known.target != *target
                     || !rights.workers.may_take_over(peer, known.owner))
         }) {
-            return Err(("OBSERVER_ID_CONFLICT", format!("observer id already in use: {}", observe.id)));
+            let text = format!("observer id already in use: {}", observe.id);
+            return Err(CallError::new("OBSERVER_ID_CONFLICT", text));
         }
         let own = || self.observers.values().filter(|observer| observer.owner == peer).count();
         if known.is_none_or(|known| known.owner != peer) && own() >= limit {
-            return Err(("LIMIT_EXCEEDED", format!("a worker may have at most {limit} observers")));
+            let text = format!("a worker may have at most {limit} observers");
+            return Err(CallError::new("LIMIT_EXCEEDED", text));
         }
         Ok(())
     }
@@ -144,7 +138,7 @@ impl Observers {
     /// Removes an observer of this connection; returns the message to it.
     pub(super) fn remove(&mut self, peer: Peer, id: &str) -> Option<Effect> {
         self.observers.get(id).filter(|observer| observer.owner == peer)?;
-        self.dispose(id, ("UNOBSERVED", "the worker no longer observes"))
+        self.dispose(id, "UNOBSERVED", "the worker no longer observes")
     }
 
     /// Removes the observers of a connection.
@@ -155,14 +149,14 @@ impl Observers {
     /// Removes the observers whose time is over.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<Effect> {
         let late = self.observers.extract_if(.., |_, observer| observer.expires.is_some_and(|at| at <= now));
-        let reason = Some(("EXPIRED", "its time is over"));
-        late.map(|(id, observer)| observer.message(&id, "disposed", reason)).collect()
+        let reason = CallError::new("EXPIRED", "its time is over");
+        late.map(|(id, observer)| observer.message(&id, "disposed", Some(&reason))).collect()
     }
 
     /// Removes an observer; returns the message to its owner.
-    pub(super) fn dispose(&mut self, id: &str, reason: Reason) -> Option<Effect> {
+    pub(super) fn dispose(&mut self, id: &str, code: &str, message: &str) -> Option<Effect> {
         let observer = self.observers.remove(id)?;
-        Some(observer.message(id, "disposed", Some(reason)))
+        Some(observer.message(id, "disposed", Some(&CallError::new(code, message))))
     }
 
     /// Updates the observers of a function that was added or removed, and those that call it.
@@ -179,12 +173,12 @@ impl Observers {
             observer.state = state;
             let reason = match state {
                 State::Suspended if functions.owner(&observer.target).is_none() => {
-                    Some(("TARGET_UNAVAILABLE", "the target is gone"))
+                    Some(CallError::new("TARGET_UNAVAILABLE", "the target is gone"))
                 }
-                State::Suspended => Some(("OWNER_UNAVAILABLE", "the function is gone")),
+                State::Suspended => Some(CallError::new("OWNER_UNAVAILABLE", "the function is gone")),
                 State::Pending | State::Active => None,
             };
-            effects.push(observer.message(id, state.name(), reason));
+            effects.push(observer.message(id, state.name(), reason.as_ref()));
         }
         effects
     }
@@ -269,13 +263,11 @@ impl Observer {
     }
 
     /// Returns the message about a new state to the owner.
-    fn message(&self, id: &str, state: &str, reason: Option<Reason>) -> Effect {
-        let reason =
-            reason.map(|(code, message)| Object::new().text("code", code).text("message", message).end());
+    fn message(&self, id: &str, state: &str, reason: Option<&CallError>) -> Effect {
         let message = Object::message("observerstatechanged")
             .text("id", id)
             .text("state", state)
-            .maybe_raw("reason", reason.as_deref())
+            .maybe_raw("reason", reason.map(CallError::json).as_deref())
             .raw("fires", &self.fires.to_string());
         Effect::Send(self.owner, message.end())
     }

@@ -6,8 +6,7 @@
 
 use serde_json::Value;
 
-use super::functions::Functions;
-use super::workers::{Peer, Workers};
+use super::{Functions, Peer, Workers};
 
 /// The tables that determine rights.
 #[derive(Clone, Copy)]

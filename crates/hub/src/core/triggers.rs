@@ -8,12 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::effects::Effect;
-use super::functions::parse_payload;
-use super::rights::Rights;
-use super::workers::{Peer, Workers};
-use crate::error::CallError;
-use crate::wire::{Formats, Object};
+use super::{Effect, Peer, Rights, Workers, parse_payload};
+use crate::wire::{Object, RegisterTriggerType};
 
 /// The trigger types and triggers.
 #[derive(Debug, Default)]
@@ -62,20 +58,14 @@ impl Triggers {
     }
 
     /// Registers a trigger type of a worker.
-    pub(super) fn register_type(
-        &mut self,
-        peer: Peer,
-        id: &str,
-        description: Option<String>,
-        formats: &Formats<'_>,
-    ) {
-        let offered = self.types.entry(id.to_owned()).or_default();
+    pub(super) fn register_type(&mut self, peer: Peer, new: RegisterTriggerType<'_>) {
+        let offered = self.types.entry(new.id).or_default();
         if !offered.providers.contains(&peer) {
             offered.providers.push(peer);
         }
-        offered.description = description.unwrap_or_default();
-        offered.request_format = parse_payload(formats.request);
-        offered.call_format = parse_payload(formats.response);
+        offered.description = new.description.unwrap_or_default();
+        offered.request_format = parse_payload(new.formats.request);
+        offered.call_format = parse_payload(new.formats.response);
     }
 
     pub(super) fn unregister_type(&mut self, peer: Peer, id: &str) {
@@ -232,11 +222,6 @@ impl Triggers {
         rows.collect()
     }
 
-    pub(super) fn describe_type(&self, workers: &Workers, id: &str) -> Result<Value, CallError> {
-        let found = self.list_types(workers).into_iter().find(|row| row["id"] == id);
-        found.ok_or_else(|| CallError::new("NOT_FOUND", format!("Trigger type {id} not found")))
-    }
-
     pub(super) fn list(&self, workers: &Workers) -> Vec<Value> {
         let rows = self.triggers.iter().map(|(id, trigger)| {
             let provider = self.provider(&trigger.trigger_type);
@@ -253,11 +238,6 @@ impl Triggers {
         rows.collect()
     }
 
-    pub(super) fn describe(&self, workers: &Workers, id: &str) -> Result<Value, CallError> {
-        let found = self.list(workers).into_iter().find(|row| row["id"] == id);
-        found.ok_or_else(|| CallError::new("NOT_FOUND", format!("Trigger {id} not found")))
-    }
-
     /// Lists the triggers that call a function.
     pub(super) fn list_of(&self, function_id: &str) -> Value {
         let calling = self.triggers.iter().filter(|(_, trigger)| trigger.function_id == function_id);
@@ -269,19 +249,12 @@ impl Triggers {
 impl Trigger {
     pub(super) fn new(
         owner: Peer,
-        trigger_type: &str,
-        function_id: &str,
-        config: &str,
-        metadata: Option<&str>,
+        trigger_type: String,
+        function_id: String,
+        config: String,
+        metadata: Option<String>,
     ) -> Self {
-        Self {
-            owner,
-            trigger_type: trigger_type.to_owned(),
-            function_id: function_id.to_owned(),
-            config: config.to_owned(),
-            metadata: metadata.map(str::to_owned),
-            placed: None,
-        }
+        Self { owner, trigger_type, function_id, config, metadata, placed: None }
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -317,13 +290,8 @@ impl Trigger {
                 config: self.config.clone(),
             });
         }
-        let message = Object::message("registertrigger")
-            .text("id", id)
-            .text("trigger_type", &self.trigger_type)
-            .text("function_id", &self.function_id)
-            .raw("config", &self.config)
-            .maybe_raw("metadata", self.metadata.as_deref());
-        Some(Effect::Send(provider, message.end()))
+        let message = self.message("registertrigger", id).raw("config", &self.config);
+        Some(Effect::Send(provider, message.maybe_raw("metadata", self.metadata.as_deref()).end()))
     }
 
     /// Returns the effect that notifies the provider that the trigger was removed.
@@ -339,12 +307,12 @@ impl Trigger {
 
     /// Returns the message that reports a rejection of the trigger to its owner.
     pub(super) fn rejection(&self, id: &str, error: &str) -> Effect {
-        let message = Object::message("triggerregistrationresult")
-            .text("id", id)
-            .text("trigger_type", &self.trigger_type)
-            .text("function_id", &self.function_id)
-            .raw("error", error);
-        Effect::Send(self.owner, message.end())
+        Effect::Send(self.owner, self.message("triggerregistrationresult", id).raw("error", error).end())
+    }
+
+    fn message(&self, kind: &str, id: &str) -> Object {
+        let message = Object::message(kind).text("id", id);
+        message.text("trigger_type", &self.trigger_type).text("function_id", &self.function_id)
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::grant::Grant;
-use crate::error::CallError;
+use super::Grant;
 
 /// A connection; [`Peer::HUB`] is this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,44 +35,29 @@ pub(super) struct Workers {
     last: u64,
 }
 
+/// A connected worker.
 #[derive(Debug)]
-struct Worker {
-    id: Uuid,
+pub(super) struct Worker {
+    pub(super) id: Uuid,
     token: Uuid,
     connection: NewConnection,
-    info: WorkerInfo,
+    /// The worker's description of itself.
+    info: Value,
     /// Number of unanswered calls that the worker made.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// Number of calls that the worker received and has not answered.
     running: usize,
     /// Maximum message size that the worker accepts.
-    longest: usize,
+    pub(super) longest: usize,
 }
 
-/// A worker's description of itself.
-#[derive(Debug, Default)]
-struct WorkerInfo {
-    name: Option<String>,
-    runtime: Option<String>,
-    version: Option<String>,
-    os: Option<String>,
-    pid: Option<u64>,
-    isolation: Option<String>,
-    description: Option<String>,
-    namespace: Option<String>,
-}
-
-/// A change of the number of unanswered calls.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum CallChange {
-    Started,
-    Ended,
-}
+/// Texts in a worker's description of itself.
+const INFO: [&str; 7] = ["name", "runtime", "version", "os", "isolation", "description", "namespace"];
 
 impl Workers {
     pub(super) fn add(&mut self, connection: NewConnection, id: Uuid, token: Uuid, longest: usize) -> Peer {
         self.last += 1;
-        let info = WorkerInfo::default();
+        let info = Value::Null;
         let worker = Worker { id, token, connection, info, waiting: 0, running: 0, longest };
         self.workers.insert(Peer(self.last), worker);
         Peer(self.last)
@@ -84,17 +68,13 @@ impl Workers {
         self.workers.remove(&peer).map(|worker| worker.id)
     }
 
-    pub(super) fn is_connected(&self, peer: Peer) -> bool {
-        self.workers.contains_key(&peer)
+    pub(super) fn get(&self, peer: Peer) -> Option<&Worker> {
+        self.workers.get(&peer)
     }
 
-    pub(super) fn id(&self, peer: Peer) -> Option<Uuid> {
-        self.workers.get(&peer).map(|worker| worker.id)
-    }
-
-    /// Returns the connection of the worker with this id.
-    pub(super) fn find(&self, id: Uuid) -> Option<Peer> {
-        self.workers.iter().find(|(_, worker)| worker.id == id).map(|(peer, _)| *peer)
+    /// Returns the worker with this id.
+    pub(super) fn find(&self, id: Uuid) -> Option<&Worker> {
+        self.workers.values().find(|worker| worker.id == id)
     }
 
     /// Returns the previous connection of a worker that knows that connection's secret.
@@ -103,13 +83,9 @@ impl Workers {
         self.workers.iter().find(|(old, worker)| **old != peer && is_previous(worker)).map(|(old, _)| *old)
     }
 
-    pub(super) fn name(&self, peer: Peer) -> Option<String> {
-        self.workers.get(&peer).map(Worker::name)
-    }
-
     /// Returns the name under which a connection is listed as an owner or provider.
     pub(super) fn listed_name(&self, peer: Peer) -> String {
-        self.name(peer).unwrap_or_else(|| "engine".to_owned())
+        self.get(peer).map_or_else(|| "engine".to_owned(), Worker::name)
     }
 
     /// Returns the rights of a connection; `None` means no restrictions.
@@ -140,86 +116,48 @@ impl Workers {
         one == other || owner(one).is_some_and(|known| owner(other) == Some(known))
     }
 
-    /// Returns the number of unanswered calls that a worker made.
-    pub(super) fn waiting(&self, peer: Peer) -> usize {
-        self.workers.get(&peer).map_or(0, |worker| worker.waiting)
-    }
-
-    /// Returns the maximum message size that a worker accepts.
-    pub(super) fn longest(&self, peer: Peer) -> usize {
-        self.workers.get(&peer).map_or(usize::MAX, |worker| worker.longest)
-    }
-
-    /// Counts a call at the worker that made it, if any, and at the one that received it.
-    pub(super) fn count_call(&mut self, caller: Option<Peer>, callee: Peer, change: CallChange) {
+    /// Changes the numbers of unanswered calls of the worker that made a call, if any, and of the one that received it.
+    pub(super) fn count_call(&mut self, caller: Option<Peer>, callee: Peer, change: isize) {
         if let Some(worker) = caller.and_then(|caller| self.workers.get_mut(&caller)) {
-            change.apply(&mut worker.waiting);
+            worker.waiting = worker.waiting.saturating_add_signed(change);
         }
         if let Some(worker) = self.workers.get_mut(&callee) {
-            change.apply(&mut worker.running);
+            worker.running = worker.running.saturating_add_signed(change);
         }
     }
 
     /// Stores the information that a worker sent about itself; returns the worker's id.
     pub(super) fn set_info(&mut self, peer: Peer, info: &Value) -> Option<Uuid> {
         let worker = self.workers.get_mut(&peer)?;
-        worker.info = WorkerInfo::parse(info);
+        let texts = INFO.map(|name| (name, info.get(name).filter(|value| value.is_string())));
+        let known = texts.into_iter().chain([("pid", info.get("pid").filter(|pid| pid.is_u64()))]);
+        worker.info = known.filter_map(|(name, value)| Some((name.to_owned(), value?.clone()))).collect();
         // The WebSocket library of these SDKs accepts no more, and closes the connection otherwise.
-        if worker.info.runtime.as_deref() == Some("python") && worker.info.is_before(0, 25) {
+        if worker.info["runtime"] == "python" && worker.is_before(0, 25) {
             worker.longest = worker.longest.min(1024 * 1024);
         }
         Some(worker.id)
     }
 
-    /// Returns `true` if a worker's SDK predates the change of trigger listings to types.
-    pub(super) fn is_before_types(&self, peer: Peer) -> bool {
-        self.workers.get(&peer).is_some_and(|worker| worker.info.is_before(0, 13))
-    }
-
-    /// Lists the workers that match a query.
-    pub(super) fn list<'a>(&self, query: &Value, functions: impl Fn(Peer) -> Vec<&'a str>) -> Value {
-        let wanted = |name: &str| query.get(name).and_then(Value::as_str);
-        let rows = self.workers.iter().map(|(peer, worker)| (worker, worker.row(&functions(*peer))));
-        let rows = rows.filter(|(worker, row)| {
-            wanted("worker_id").is_none_or(|id| id == worker.id.to_string())
-                && wanted("runtime").is_none_or(|runtime| row["runtime"] == runtime)
-                && wanted("status").is_none_or(|status| row["status"] == status)
-                && wanted("search").is_none_or(|text| worker.name().contains(text))
-        });
-        let workers: Vec<Value> = rows.map(|(_, row)| row).collect();
-        let timestamp = self.workers.values().map(Worker::connected_at).max().unwrap_or(0);
-        json!({ "workers": workers, "timestamp": timestamp })
-    }
-
-    /// Describes the worker with this id or name.
-    pub(super) fn describe<'a>(
-        &self,
-        id: &str,
-        functions: impl Fn(Peer) -> Vec<&'a str>,
-    ) -> Result<Value, CallError> {
-        let mut workers = self.workers.iter();
-        let found = workers.find(|(_, worker)| worker.id.to_string() == id || worker.name() == id);
-        let row = found.map(|(peer, worker)| worker.row(&functions(*peer)));
-        row.ok_or_else(|| CallError::new("NOT_FOUND", format!("Worker {id} not found")))
-    }
-}
-
-impl CallChange {
-    fn apply(self, count: &mut usize) {
-        *count = match self {
-            Self::Started => *count + 1,
-            Self::Ended => count.saturating_sub(1),
-        };
+    /// Describes the workers, in rows with the fields of all SDK versions: each SDK reads those that it knows.
+    pub(super) fn rows<'a>(&self, functions: impl Fn(Peer) -> Vec<&'a str>) -> Vec<Value> {
+        self.workers.iter().map(|(peer, worker)| worker.row(&functions(*peer))).collect()
     }
 }
 
 impl Worker {
-    fn name(&self) -> String {
-        self.info.name.clone().unwrap_or_else(|| self.id.to_string())
+    pub(super) fn name(&self) -> String {
+        self.info["name"].as_str().map_or_else(|| self.id.to_string(), str::to_owned)
     }
 
-    fn connected_at(&self) -> u64 {
-        u64::try_from(self.connection.at.as_millis()).unwrap_or(u64::MAX)
+    /// Returns `true` if the version of the worker's SDK is known and older than this.
+    pub(super) fn is_before(&self, major: u64, minor: u64) -> bool {
+        let version = self.info["version"].as_str().unwrap_or_default();
+        let mut parts = version.split(['.', '-']).map(|part| part.parse::<u64>().ok());
+        match (parts.next().flatten(), parts.next().flatten()) {
+            (Some(found_major), Some(found_minor)) => (found_major, found_minor) < (major, minor),
+            _ => false,
+        }
     }
 
     fn row(&self, functions: &[&str]) -> Value {
@@ -227,46 +165,20 @@ impl Worker {
         json!({
             "id": self.id.to_string(),
             "name": self.name(),
-            "runtime": info.runtime,
-            "version": info.version,
-            "os": info.os,
-            "pid": info.pid,
-            "isolation": info.isolation,
-            "description": info.description,
-            "namespace": info.namespace.as_deref().unwrap_or("default"),
+            "runtime": info["runtime"],
+            "version": info["version"],
+            "os": info["os"],
+            "pid": info["pid"],
+            "isolation": info["isolation"],
+            "description": info["description"],
+            "namespace": info["namespace"].as_str().unwrap_or("default"),
             "ip_address": self.connection.address.map(|address| address.to_string()),
             "status": if self.running > 0 { "busy" } else { "available" },
-            "connected_at_ms": self.connected_at(),
+            "connected_at_ms": u64::try_from(self.connection.at.as_millis()).unwrap_or(u64::MAX),
             "function_count": functions.len(),
             "functions": functions,
             "active_invocations": self.running,
             "latest_metrics": null,
         })
-    }
-}
-
-impl WorkerInfo {
-    fn parse(info: &Value) -> Self {
-        let text = |name: &str| info.get(name).and_then(Value::as_str).map(str::to_owned);
-        Self {
-            name: text("name"),
-            runtime: text("runtime"),
-            version: text("version"),
-            os: text("os"),
-            pid: info.get("pid").and_then(Value::as_u64),
-            isolation: text("isolation"),
-            description: text("description"),
-            namespace: text("namespace"),
-        }
-    }
-
-    /// Returns `true` if the SDK version is known and older than this.
-    fn is_before(&self, major: u64, minor: u64) -> bool {
-        let Some(version) = &self.version else { return false };
-        let mut parts = version.split(['.', '-']).map(|part| part.parse::<u64>().ok());
-        match (parts.next().flatten(), parts.next().flatten()) {
-            (Some(found_major), Some(found_minor)) => (found_major, found_minor) < (major, minor),
-            _ => false,
-        }
     }
 }

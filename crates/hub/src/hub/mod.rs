@@ -103,7 +103,13 @@ impl Hub {
 
     /// Notifies all subscribers of a trigger type of this process without waiting for them.
     pub fn fire(&self, trigger_type: &str, payload: &Value) {
-        self.shared.fire(trigger_type, payload);
+        self.shared.update(|inner| {
+            if let Some(watchers) = inner.watchers.get(trigger_type) {
+                // There may be no subscribers.
+                let _ = watchers.send(Arc::new(payload.clone()));
+            }
+            call_all(&mut inner.core, trigger_type, payload);
+        });
     }
 
     /// Subscribes to a trigger type of this process; returns `None` if it does not exist.
@@ -125,20 +131,11 @@ impl Hub {
     /// Lists the functions that can be called, except the hub's own.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionInfo> {
-        let list = self.shared.inspect(|core| core.list_functions(Peer::HUB, &json!({})));
-        let rows = list["functions"].as_array().cloned().unwrap_or_default();
-        let text = |row: &Value, name: &str| row[name].as_str().map(str::to_owned);
-        let some = |row: &Value, name: &str| Some(row[name].clone()).filter(|value| !value.is_null());
-        rows.iter()
-            .map(|row| FunctionInfo {
-                id: text(row, "function_id").unwrap_or_default(),
-                description: text(row, "description"),
-                request_format: some(row, "request_format"),
-                response_format: some(row, "response_format"),
-                metadata: some(row, "metadata"),
-            })
-            .filter(|info| !info.id.starts_with("state::"))
-            .collect()
+        let mut list = self.shared.inspect(|core| core.list_functions(Peer::HUB, &json!({})));
+        let mut functions: Vec<FunctionInfo> =
+            serde_json::from_value(list["functions"].take()).unwrap_or_default();
+        functions.retain(|info| !info.id.starts_with("state::"));
+        functions
     }
 
     /// Prevents connections under access rules from writing some scopes with `state::*`. `scopes` is evaluated on each

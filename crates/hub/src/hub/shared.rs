@@ -6,17 +6,16 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{HubOptions, Log};
-use crate::callbacks::{Callback, Callbacks};
+use crate::callbacks::Callbacks;
 use crate::channels::Channels;
 use crate::core::{Caller, Core, Effect, NewConnection, Peer, Run};
 use crate::error::CallError;
@@ -38,7 +37,6 @@ pub(crate) struct Shared {
     pub(crate) queues: Queues,
     pub(super) reserved_scopes: OnceLock<ReservedScopes>,
     changes: watch::Sender<u64>,
-    last_call: AtomicU64,
     started: Instant,
     log: Option<Log>,
     own: Weak<Self>,
@@ -49,6 +47,7 @@ pub(super) struct Inner {
     pub(super) core: Core,
     peers: HashMap<Peer, Outgoing>,
     answers: HashMap<u64, oneshot::Sender<Result<String, CallError>>>,
+    last_call: u64,
     pub(super) handlers: HashMap<String, Handler>,
     pub(super) hosts: HashMap<String, Arc<dyn TriggerHost>>,
     pub(super) watchers: HashMap<String, broadcast::Sender<Arc<Value>>>,
@@ -70,13 +69,14 @@ pub(crate) struct Link {
 
 impl Shared {
     pub(super) fn new(options: HubOptions) -> Arc<Self> {
-        let born = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4)).with_start_time(born);
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut core = Core::new(options.limits.clone(), Box::new(Uuid::new_v4), start);
         core.provide_type(CHANGED, "Fires when a value of the state changes.");
         let inner = Inner {
             core,
             peers: HashMap::new(),
             answers: HashMap::new(),
+            last_call: 0,
             handlers: HashMap::new(),
             hosts: HashMap::new(),
             watchers: HashMap::new(),
@@ -89,7 +89,6 @@ impl Shared {
             queues: Queues::new(options.limits.queued_calls),
             reserved_scopes: OnceLock::new(),
             changes: watch::Sender::new(0),
-            last_call: AtomicU64::new(0),
             started: Instant::now(),
             limits: options.limits,
             log: options.log,
@@ -122,7 +121,10 @@ impl Shared {
         if inner.callbacks.claim() {
             while let Some(callback) = inner.callbacks.next() {
                 drop(inner);
-                self.run_callback(callback);
+                // A panic does not prevent the next callbacks from running.
+                if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+                    tracing::error!("a callback of the hub panicked");
+                }
                 inner = self.lock();
             }
         }
@@ -143,27 +145,7 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    /// Runs a callback. A panic does not prevent the next callbacks from running.
-    fn run_callback(&self, callback: Callback) {
-        let run = || match callback {
-            Callback::Note(text) => {
-                if let Some(log) = &self.log {
-                    log(&text);
-                }
-            }
-            Callback::Placed { host, id, function_id, config } => host.register(&id, &function_id, &config),
-            Callback::Removed { host, id } => host.unregister(&id),
-            Callback::Run(run, handler) => self.start(run, handler),
-        };
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            tracing::error!("a callback of the hub panicked");
-        }
-    }
-
     fn carry_out(&self, inner: &mut Inner, effect: Effect) {
-        if let Some((trigger_type, payload)) = effect.event() {
-            call_all(&mut inner.core, trigger_type, &payload);
-        }
         match effect {
             Effect::Send(peer, message) => self.send(inner, peer, message),
             Effect::Drop(peer) => {
@@ -173,10 +155,11 @@ impl Shared {
             }
             Effect::Run(run) => {
                 let handler = inner.handlers.get(&run.function_id).cloned();
+                let task = self.run(run, handler);
                 if inner.callbacks.is_idle() {
-                    self.start(run, handler);
+                    tokio::spawn(task);
                 } else {
-                    inner.callbacks.push(Callback::Run(run, handler));
+                    inner.callbacks.push(|| drop(tokio::spawn(task)));
                 }
             }
             Effect::Answer { call, outcome } => {
@@ -187,12 +170,12 @@ impl Shared {
             }
             Effect::Placed { trigger_type, id, function_id, config } => {
                 if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
-                    inner.callbacks.push(Callback::Placed { host, id, function_id, config });
+                    inner.callbacks.push(move || host.register(&id, &function_id, &config));
                 }
             }
             Effect::Removed { trigger_type, id } => {
                 if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
-                    inner.callbacks.push(Callback::Removed { host, id });
+                    inner.callbacks.push(move || host.unregister(&id));
                 }
             }
             Effect::Enqueue(call) => {
@@ -203,13 +186,16 @@ impl Shared {
             }
             Effect::HandOver { id, data } => self.hand_over(id, &data),
             Effect::FunctionsChanged => self.changes.send_modify(|count| *count += 1),
-            Effect::WorkerChanged { .. } => {}
-            Effect::Note(text) => inner.callbacks.push(Callback::Note(text)),
+            Effect::WorkerChanged { event, worker_id } => {
+                let payload = json!({ "event": event, "worker_id": worker_id.to_string() });
+                call_all(&mut inner.core, "engine::workers-available", &payload);
+            }
+            Effect::Note(text) => self.log(inner, text),
         }
     }
 
-    /// Starts a function of this process in a separate task; the core is notified when it ends.
-    fn start(&self, run: Run, handler: Option<Handler>) {
+    /// Runs a function of this process; the core is notified when it ends.
+    fn run(&self, run: Run, handler: Option<Handler>) -> impl Future<Output = ()> + Send + use<> {
         let hub = self.own.clone();
         let runner = Runner {
             connections: self.own.clone(),
@@ -217,7 +203,7 @@ impl Shared {
             channels: self.channels.clone(),
             reserved: self.reserved_scopes.get().cloned(),
         };
-        tokio::spawn(async move {
+        async move {
             let id = run.id;
             let outcome = runner.run(run, handler).await;
             let Some(hub) = hub.upgrade() else { return };
@@ -229,7 +215,7 @@ impl Shared {
             if let Some(changed) = changed {
                 hub.notify_state_change(&changed);
             }
-        });
+        }
     }
 
     /// Passes a queued call to the worker that provides queues. The receipt is sent once that worker has accepted the
@@ -250,8 +236,7 @@ impl Shared {
         let queued = outgoing.messages.push(message).unwrap_or_default();
         if queued > self.limits.queued_bytes {
             outgoing.ended.cancel();
-            let text = "dropped a worker that does not read its messages".to_owned();
-            inner.callbacks.push(Callback::Note(text));
+            self.log(inner, "dropped a worker that does not read its messages".to_owned());
         }
     }
 
@@ -261,11 +246,12 @@ impl Shared {
         data: &Value,
         timeout: Duration,
     ) -> Result<Value, CallError> {
-        let call = self.last_call.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
-        self.update(|inner| {
-            inner.answers.insert(call, sender);
-            inner.core.call(Caller::Local(call), function_id, data.to_string());
+        let call = self.update(|inner| {
+            inner.last_call += 1;
+            inner.answers.insert(inner.last_call, sender);
+            inner.core.call(Caller::Local(inner.last_call), function_id, data.to_string());
+            inner.last_call
         });
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok(outcome)) => {
@@ -282,16 +268,6 @@ impl Shared {
                 Err(CallError::timeout(timeout))
             }
         }
-    }
-
-    pub(super) fn fire(&self, trigger_type: &str, payload: &Value) {
-        self.update(|inner| {
-            if let Some(watchers) = inner.watchers.get(trigger_type) {
-                // There may be no subscribers.
-                let _ = watchers.send(Arc::new(payload.clone()));
-            }
-            call_all(&mut inner.core, trigger_type, payload);
-        });
     }
 
     /// Notifies the subscribers of the state; some require a condition function to be called first.
@@ -348,7 +324,13 @@ impl Shared {
     }
 
     pub(crate) fn note(&self, text: &str) {
-        self.update(|inner| inner.callbacks.push(Callback::Note(text.to_owned())));
+        self.update(|inner| self.log(inner, text.to_owned()));
+    }
+
+    fn log(&self, inner: &mut Inner, text: String) {
+        if let Some(log) = self.log.clone() {
+            inner.callbacks.push(move || log(&text));
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::access::Access;
 use crate::delivery;
 use crate::hub::{Hub, Shared};
 use crate::limits::Limits;
-use upgrade::{Route, Upgrade};
+use upgrade::Route;
 
 pub(crate) use pump::{MessageHandler, Pump};
 
@@ -97,7 +97,7 @@ impl Gate {
     async fn receive(self, stream: TcpStream, address: SocketAddr) {
         // Without this, small messages are delayed, which is no reason to reject the connection.
         let _ = stream.set_nodelay(true);
-        let knock = Upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
+        let knock = upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
         match tokio::time::timeout(HANDSHAKE, knock).await {
             Ok(Ok((socket, route))) => self.admit(socket, route, address).await,
             Ok(Err(error)) => self.shared.note(&format!("rejected {address}: {error}")),

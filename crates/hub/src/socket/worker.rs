@@ -37,7 +37,7 @@ pub(super) async fn serve(
         Ok(grant) => grant,
         Err(text) => {
             shared.note(&format!("rejected {address}: {text}"));
-            let error = Object::new().text("code", "AUTH_ERROR").text("message", &text).end();
+            let error = CallError::new("AUTH_ERROR", text).json();
             let refusal = Object::message("error").raw("error", &error).end();
             // The other side may have disconnected.
             let _ = socket.send(Message::text(refusal)).await;
@@ -176,7 +176,7 @@ impl WorkerHandler {
 fn is_answer(text: &str) -> bool {
     matches!(
         decode(text),
-        Ok(Inbound::InvocationResult(_) | Inbound::TriggerRegistrationResult { .. } | Inbound::Ping)
+        Ok(Inbound::InvocationResult(..) | Inbound::TriggerRegistrationResult(..) | Inbound::Ping)
     )
 }
 
@@ -185,7 +185,7 @@ fn registration_hook(grant: &Grant, text: &str) -> Option<(String, Value)> {
     let hook = match decode(text).ok()? {
         Inbound::RegisterFunction(_) => grant.hooks.function.clone(),
         Inbound::RegisterTrigger(_) => grant.hooks.trigger.clone(),
-        Inbound::RegisterTriggerType { .. } => grant.hooks.trigger_type.clone(),
+        Inbound::RegisterTriggerType(_) => grant.hooks.trigger_type.clone(),
         _ => None,
     }?;
     let mut question: Value = serde_json::from_str(text).ok()?;

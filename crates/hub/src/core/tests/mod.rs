@@ -36,7 +36,7 @@ impl TestCore {
             last += 1;
             Uuid::from_u128(last)
         });
-        Self { core: Core::new(limits, ids), others: Vec::new() }
+        Self { core: Core::new(limits, ids, Duration::ZERO), others: Vec::new() }
     }
 
     fn worker(&mut self) -> Peer {
