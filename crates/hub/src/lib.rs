@@ -27,7 +27,8 @@ mod socket;
 mod state;
 mod wire;
 
-pub use access::{Access, Expose, Rbac, bind};
+pub use crate::core::{Expose, Rbac};
+pub use access::{Access, bind};
 pub use client::{Client, ClientOptions};
 pub use error::{CallError, HubError};
 pub use guarded::Guarded;

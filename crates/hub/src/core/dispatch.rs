@@ -42,7 +42,7 @@ impl Core {
             return self.fail(&request, &error);
         }
         let grant = self.workers.grant(from);
-        let middleware = grant.and_then(|grant| Some((grant, grant.hooks.middleware.clone()?)));
+        let middleware = grant.and_then(|grant| Some((grant, grant.rules.middleware_function_id.clone()?)));
         match middleware.filter(|_| !Grant::is_infrastructure(request.function_id)) {
             Some((grant, middleware)) => {
                 let action = match &invoke.action {

@@ -46,7 +46,8 @@ pub(crate) use calls::Caller;
 pub(crate) use dispatch::QUEUE_PROVIDER;
 pub(crate) use effects::{Effect, Run};
 pub(crate) use functions::FunctionSpec;
-pub(crate) use grant::{Exposed, Grant, Hooks};
+pub(crate) use grant::Grant;
+pub use grant::{Expose, Rbac};
 pub(crate) use workers::{NewConnection, Peer};
 
 /// The state of the hub.
@@ -125,7 +126,7 @@ impl Core {
 
     /// Handles a message of a worker. Invalid messages are logged and ignored: the protocol has no reply for them.
     pub(crate) fn handle_message(&mut self, peer: Peer, message: Result<Inbound<'_>, DecodeError>) {
-        if !self.workers.get(peer).is_some() {
+        if self.workers.get(peer).is_none() {
             return;
         }
         match message {

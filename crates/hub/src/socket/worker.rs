@@ -183,9 +183,9 @@ fn is_answer(text: &str) -> bool {
 /// Returns the hook to call for a message, and its input.
 fn registration_hook(grant: &Grant, text: &str) -> Option<(String, Value)> {
     let hook = match decode(text).ok()? {
-        Inbound::RegisterFunction(_) => grant.hooks.function.clone(),
-        Inbound::RegisterTrigger(_) => grant.hooks.trigger.clone(),
-        Inbound::RegisterTriggerType(_) => grant.hooks.trigger_type.clone(),
+        Inbound::RegisterFunction(_) => grant.rules.on_function_registration_function_id.clone(),
+        Inbound::RegisterTrigger(_) => grant.rules.on_trigger_registration_function_id.clone(),
+        Inbound::RegisterTriggerType(_) => grant.rules.on_trigger_type_registration_function_id.clone(),
         _ => None,
     }?;
     let mut question: Value = serde_json::from_str(text).ok()?;
