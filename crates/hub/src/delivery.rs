@@ -28,7 +28,7 @@ const BATCH: usize = 64;
 /// Starts delivering calls, beginning with those of an earlier process. Further calls have no effect.
 pub(crate) fn start(shared: &Arc<Shared>) {
     if let Some(inbox) = shared.queues.start() {
-        let (hub, store) = (Arc::downgrade(shared), Arc::clone(&shared.state.0));
+        let (hub, store) = (Arc::downgrade(shared), Arc::clone(&shared.services.state.0));
         tokio::spawn(Lanes { hub, store, lanes: Arc::default() }.store(inbox));
     }
 }
@@ -95,7 +95,8 @@ impl Lanes {
     }
 
     async fn put(&self, calls: &[QueuedCall]) -> Result<(), CallError> {
-        let encode = |call: &QueuedCall| serde_json::to_vec(call).map(|value| (call.id.to_string(), value));
+        let encode =
+            |call: &QueuedCall| serde_json::to_vec(call).map(|value| (call.id.to_string(), Some(value)));
         let values: Result<Vec<_>, _> = calls.iter().map(encode).collect();
         let values = values.map_err(|error| enqueue_error(error.to_string()))?;
         let stored = self.store.put(SCOPE, values).await;
@@ -172,7 +173,7 @@ impl Lanes {
     }
 
     async fn forget(&self, call: &QueuedCall) {
-        if let Err(error) = self.store.delete(SCOPE, &call.id.to_string()).await {
+        if let Err(error) = self.store.put(SCOPE, vec![(call.id.to_string(), None)]).await {
             self.note(&format!("a queued call of `{}` may run again: {error}", call.function_id));
         }
         if let Some(hub) = self.hub.upgrade() {

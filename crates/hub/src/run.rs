@@ -1,6 +1,6 @@
 //! Runs functions of this process: those of the embedder, and those of the hub that need more than the core's state.
 
-use std::sync::Weak;
+use std::sync::{OnceLock, Weak};
 
 use serde_json::Value;
 
@@ -11,15 +11,16 @@ use crate::guarded::{Connections, Guarded};
 use crate::local::{Handler, Invocation, run_handler};
 use crate::state::{Changed, ReservedScopes, State, check_scope};
 
-/// The hub's services that a call needs, without keeping the hub alive.
-pub(crate) struct Runner {
+/// The hub's services for functions of this process, which do not keep the hub alive.
+#[derive(Clone)]
+pub(crate) struct Services {
     pub(crate) connections: Weak<dyn Connections>,
     pub(crate) state: State,
     pub(crate) channels: Channels,
-    pub(crate) reserved: Option<ReservedScopes>,
+    pub(crate) reserved_scopes: OnceLock<ReservedScopes>,
 }
 
-impl Runner {
+impl Services {
     /// Runs a function; also returns the change of the state that it made.
     pub(crate) async fn run(
         &self,
@@ -39,7 +40,7 @@ impl Runner {
             return self.channels.create(&data).map(|value| (value, None));
         }
         if guarded.is_some() {
-            check_scope(&function_id, &data, self.reserved.as_ref()).await?;
+            check_scope(&function_id, &data, self.reserved_scopes.get()).await?;
         }
         self.state.run(&function_id, data).await
     }

@@ -19,38 +19,27 @@ pub(crate) enum Effect {
     /// Run a function of this process.
     Run(Run),
     /// Return an answer to a caller in this process.
-    Answer {
-        call: u64,
-        outcome: Result<String, CallError>,
-    },
+    Answer { call: u64, outcome: Result<String, CallError> },
     /// Place a trigger with a type of this process, or remove it.
-    Placed {
-        trigger_type: String,
-        id: String,
-        function_id: String,
-        config: String,
-    },
-    Removed {
-        trigger_type: String,
-        id: String,
-    },
+    Subscription { trigger_type: String, id: String, subscriber: Option<Subscriber> },
     /// Add a call to a built-in queue; [`Core::finish`](super::Core::finish) is called when it is stored.
     Enqueue(QueuedCall),
     /// Pass a call to the worker that provides queues; [`Core::finish`](super::Core::finish) is called when the worker
     /// has accepted it.
-    HandOver {
-        id: Uuid,
-        data: String,
-    },
+    HandOver { id: Uuid, data: String },
     /// The available functions have changed.
     FunctionsChanged,
     /// A worker connected, disconnected, or set its information.
-    WorkerChanged {
-        event: &'static str,
-        worker_id: Uuid,
-    },
+    WorkerChanged { event: &'static str, worker_id: Uuid },
     /// Write a message to the operator's log.
     Note(String),
+}
+
+/// A function to call when a trigger type of this process fires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subscriber {
+    pub(crate) function_id: String,
+    pub(crate) config: String,
 }
 
 /// A function of this process to run.

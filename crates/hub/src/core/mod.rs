@@ -38,13 +38,13 @@ use effects::{Effects, Ids};
 use functions::{Functions, parse_payload};
 use observers::Observers;
 use rights::Rights;
-use triggers::{Subscriber, Trigger, Triggers};
+use triggers::{Trigger, Triggers};
 use workers::{Worker, Workers};
 
 pub(crate) use builtin::BUILTINS;
 pub(crate) use calls::Caller;
 pub(crate) use dispatch::QUEUE_PROVIDER;
-pub(crate) use effects::{Effect, Run};
+pub(crate) use effects::{Effect, Run, Subscriber};
 pub(crate) use functions::FunctionSpec;
 pub(crate) use grant::Grant;
 pub use grant::{Expose, Rbac};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Effect, Peer, Rights, Workers, parse_payload};
+use super::{Effect, Peer, Rights, Subscriber, Workers, parse_payload};
 use crate::wire::{Object, RegisterTriggerType};
 
 /// The trigger types and triggers.
@@ -40,13 +40,6 @@ pub(super) struct Trigger {
     metadata: Option<String>,
     /// The provider that received the trigger.
     placed: Option<Peer>,
-}
-
-/// A function to call when a trigger type of this process fires.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subscriber {
-    pub(crate) function_id: String,
-    pub(crate) config: String,
 }
 
 impl Triggers {
@@ -104,14 +97,8 @@ impl Triggers {
 
     /// Returns the triggers of a type of this process.
     pub(super) fn subscribers(&self, trigger_type: &str) -> Vec<Subscriber> {
-        let is_placed =
-            |trigger: &&Trigger| trigger.trigger_type == trigger_type && trigger.placed == Some(Peer::HUB);
-        let placed = self.triggers.values().filter(is_placed);
-        let subscriber = |trigger: &Trigger| Subscriber {
-            function_id: trigger.function_id.clone(),
-            config: trigger.config.clone(),
-        };
-        placed.map(subscriber).collect()
+        let of_type = self.triggers.values().filter(|trigger| trigger.trigger_type == trigger_type);
+        of_type.filter(|trigger| trigger.placed == Some(Peer::HUB)).map(Trigger::subscriber).collect()
     }
 
     /// Returns an error if a worker may not register a trigger. A worker can have up to `limit` triggers.
@@ -257,6 +244,10 @@ impl Trigger {
         Self { owner, trigger_type, function_id, config, metadata, placed: None }
     }
 
+    fn subscriber(&self) -> Subscriber {
+        Subscriber { function_id: self.function_id.clone(), config: self.config.clone() }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         (&self.trigger_type, &self.function_id) == (&other.trigger_type, &other.function_id)
             && (&self.config, &self.metadata) == (&other.config, &other.metadata)
@@ -281,28 +272,23 @@ impl Trigger {
 
     /// Returns the effect that notifies the provider of the trigger.
     fn placement(&self, id: &str) -> Option<Effect> {
-        let provider = self.placed?;
-        if provider == Peer::HUB {
-            return Some(Effect::Placed {
-                trigger_type: self.trigger_type.clone(),
-                id: id.to_owned(),
-                function_id: self.function_id.clone(),
-                config: self.config.clone(),
-            });
-        }
         let message = self.message("registertrigger", id).raw("config", &self.config);
-        Some(Effect::Send(provider, message.maybe_raw("metadata", self.metadata.as_deref()).end()))
+        let message = message.maybe_raw("metadata", self.metadata.as_deref());
+        self.notification(id, message, Some(self.subscriber()))
     }
 
     /// Returns the effect that notifies the provider that the trigger was removed.
     pub(super) fn removal(&self, id: &str) -> Option<Effect> {
-        let provider = self.placed?;
-        if provider == Peer::HUB {
-            let trigger_type = self.trigger_type.clone();
-            return Some(Effect::Removed { trigger_type, id: id.to_owned() });
-        }
         let message = Object::message("unregistertrigger").text("id", id);
-        Some(Effect::Send(provider, message.text("trigger_type", &self.trigger_type).end()))
+        self.notification(id, message.text("trigger_type", &self.trigger_type), None)
+    }
+
+    fn notification(&self, id: &str, message: Object, subscriber: Option<Subscriber>) -> Option<Effect> {
+        let (trigger_type, id) = (self.trigger_type.clone(), id.to_owned());
+        Some(match self.placed? {
+            Peer::HUB => Effect::Subscription { trigger_type, id, subscriber },
+            provider => Effect::Send(provider, message.end()),
+        })
     }
 
     /// Returns the message that reports a rejection of the trigger to its owner.

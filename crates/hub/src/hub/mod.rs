@@ -142,7 +142,7 @@ impl Hub {
     /// such call. Only the first call has an effect.
     pub fn reserve_scopes(&self, scopes: impl Fn() -> BoxFuture<Vec<String>> + Send + Sync + 'static) {
         // If already set, the first value is retained.
-        let _ = self.shared.reserved_scopes.set(Arc::new(scopes));
+        let _ = self.shared.services.reserved_scopes.set(Arc::new(scopes));
     }
 
     /// Returns a counter that increases whenever functions are added or removed.
@@ -160,7 +160,7 @@ async fn sweep(shared: Weak<Shared>) {
         tokio::time::sleep(pause).await;
         let Some(shared) = shared.upgrade() else { return };
         shared.act(Core::expire);
-        shared.channels.sweep();
+        shared.services.channels.sweep();
     }
 }
 

@@ -17,25 +17,23 @@ use uuid::Uuid;
 use super::{HubOptions, Log};
 use crate::callbacks::Callbacks;
 use crate::channels::Channels;
-use crate::core::{Caller, Core, Effect, NewConnection, Peer, Run};
+use crate::core::{Caller, Core, Effect, NewConnection, Peer, Run, Subscriber};
 use crate::error::CallError;
 use crate::guarded::Connections;
 use crate::limits::Limits;
 use crate::local::{Handler, TriggerHost};
 use crate::outbox::{Outbox, Waiting};
 use crate::queue::{Queues, receipt};
-use crate::run::Runner;
-use crate::state::{CHANGED, Changed, ReservedScopes, State};
+use crate::run::Services;
+use crate::state::{CHANGED, Changed, State};
 use crate::wire::decode;
 
 /// A hub, as its tasks see it.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     pub(crate) limits: Limits,
-    pub(crate) state: State,
-    pub(crate) channels: Channels,
+    pub(crate) services: Services,
     pub(crate) queues: Queues,
-    pub(super) reserved_scopes: OnceLock<ReservedScopes>,
     changes: watch::Sender<u64>,
     started: Instant,
     log: Option<Log>,
@@ -82,12 +80,15 @@ impl Shared {
             watchers: HashMap::new(),
             callbacks: Callbacks::default(),
         };
-        Arc::new_cyclic(|own| Self {
+        Arc::new_cyclic(|own: &Weak<Self>| Self {
             inner: Mutex::new(inner),
-            state: State(options.store),
-            channels: Channels::new(options.limits.channels),
+            services: Services {
+                connections: own.clone(),
+                state: State(options.store),
+                channels: Channels::new(options.limits.channels),
+                reserved_scopes: OnceLock::new(),
+            },
             queues: Queues::new(options.limits.queued_calls),
-            reserved_scopes: OnceLock::new(),
             changes: watch::Sender::new(0),
             started: Instant::now(),
             limits: options.limits,
@@ -168,15 +169,12 @@ impl Shared {
                     let _ = waiting.send(outcome);
                 }
             }
-            Effect::Placed { trigger_type, id, function_id, config } => {
-                if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
-                    inner.callbacks.push(move || host.register(&id, &function_id, &config));
-                }
-            }
-            Effect::Removed { trigger_type, id } => {
-                if let Some(host) = inner.hosts.get(&trigger_type).cloned() {
-                    inner.callbacks.push(move || host.unregister(&id));
-                }
+            Effect::Subscription { trigger_type, id, subscriber } => {
+                let Some(host) = inner.hosts.get(&trigger_type).cloned() else { return };
+                inner.callbacks.push(move || match subscriber {
+                    Some(Subscriber { function_id, config }) => host.register(&id, &function_id, &config),
+                    None => host.unregister(&id),
+                });
             }
             Effect::Enqueue(call) => {
                 let id = call.id;
@@ -196,16 +194,10 @@ impl Shared {
 
     /// Runs a function of this process; the core is notified when it ends.
     fn run(&self, run: Run, handler: Option<Handler>) -> impl Future<Output = ()> + Send + use<> {
-        let hub = self.own.clone();
-        let runner = Runner {
-            connections: self.own.clone(),
-            state: self.state.clone(),
-            channels: self.channels.clone(),
-            reserved: self.reserved_scopes.get().cloned(),
-        };
+        let (hub, services) = (self.own.clone(), self.services.clone());
         async move {
             let id = run.id;
-            let outcome = runner.run(run, handler).await;
+            let outcome = services.run(run, handler).await;
             let Some(hub) = hub.upgrade() else { return };
             let (result, changed) = match outcome {
                 Ok((value, changed)) => (Ok((!value.is_null()).then(|| value.to_string())), changed),

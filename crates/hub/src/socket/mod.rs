@@ -113,7 +113,7 @@ impl Gate {
                 }
                 Route::Telemetry => channel::drain(socket).await,
                 Route::Channel { id, key, end } => {
-                    channel::serve(&self.shared.channels, socket, &id, &key, end).await;
+                    channel::serve(&self.shared.services.channels, socket, &id, &key, end).await;
                 }
             }
         };

@@ -118,7 +118,7 @@ fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> 
         _ => return Err((StatusCode::BAD_REQUEST, "dir must be read or write")),
     };
     let key = one("key");
-    if !shared.channels.knows(id, key) {
+    if !shared.services.channels.knows(id, key) {
         return Err((StatusCode::NOT_FOUND, "Channel not found"));
     }
     Ok(Route::Channel { id: id.to_owned(), key: key.to_owned(), end })

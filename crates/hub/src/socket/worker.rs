@@ -49,7 +49,6 @@ pub(super) async fn serve(
     let arrival = NewConnection { address: Some(address.ip()), at, grant: grant.clone() };
     let Link { peer, waiting, ended } = shared.connect(arrival);
     tracing::debug!(%address, "worker connected");
-    let _guest = DisconnectGuard { shared: Arc::clone(shared), peer };
     let voice = WorkerHandler::new(Arc::clone(shared), peer, grant);
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
     let end = tokio::select! {
@@ -63,18 +62,6 @@ pub(super) async fn serve(
         let frame = CloseFrame { code: CloseCode::Size, reason };
         // The other side may have disconnected.
         let _ = pump.socket.close(Some(frame)).await;
-    }
-}
-
-/// Notifies the core when the connection ends, for whatever reason.
-struct DisconnectGuard {
-    shared: Arc<Shared>,
-    peer: Peer,
-}
-
-impl Drop for DisconnectGuard {
-    fn drop(&mut self) {
-        self.shared.disconnect(self.peer);
     }
 }
 
@@ -109,6 +96,13 @@ struct Verdict {
     function: String,
     text: Utf8Bytes,
     answer: BoxFuture<Result<Value, CallError>>,
+}
+
+/// Notifies the core when the connection ends, for whatever reason.
+impl Drop for WorkerHandler {
+    fn drop(&mut self) {
+        self.shared.disconnect(self.peer);
+    }
 }
 
 impl MessageHandler for WorkerHandler {

@@ -141,7 +141,7 @@ impl State {
 
     async fn set(&self, set: Set) -> Result<(Value, Option<Changed>), CallError> {
         let Set { scope, key, value } = set;
-        let values = vec![(key.clone(), value.to_string().into_bytes())];
+        let values = vec![(key.clone(), Some(value.to_string().into_bytes()))];
         let old = self.0.put(&scope, values).await.map_err(failure("SET_ERROR"))?;
         let old = old.as_deref().map(json_of);
         let result = json!({ "old_value": old, "new_value": value });
@@ -150,7 +150,7 @@ impl State {
 
     async fn delete(&self, at: At) -> Result<(Value, Option<Changed>), CallError> {
         let At { scope, key } = at;
-        let old = self.0.delete(&scope, &key).await.map_err(failure("DELETE_ERROR"))?;
+        let old = self.0.put(&scope, vec![(key.clone(), None)]).await.map_err(failure("DELETE_ERROR"))?;
         let Some(old) = old.as_deref().map(json_of) else { return Ok((Value::Null, None)) };
         Ok((old.clone(), Some(Changed { scope, key, old: Some(old), new: None })))
     }

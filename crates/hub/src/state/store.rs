@@ -21,8 +21,13 @@ pub trait StateStore: Send + Sync {
     /// Lists the scopes that have values, by name.
     fn scopes(&self) -> StateReply<'_, Vec<String>>;
 
-    /// Stores values by key: all of them or none. Returns the value that the last one replaced.
-    fn put<'a>(&'a self, scope: &'a str, values: Vec<(String, Vec<u8>)>) -> StateReply<'a, Option<Vec<u8>>>;
+    /// Stores values by key, and removes those that are `None`: all of them or none. Returns the value that the last one
+    /// replaced.
+    fn put<'a>(
+        &'a self,
+        scope: &'a str,
+        values: Vec<(String, Option<Vec<u8>>)>,
+    ) -> StateReply<'a, Option<Vec<u8>>>;
 
     /// Replaces or removes a value if it is still the `expected` one; returns `false` if it has changed. `None` stands
     /// for no value.
@@ -33,7 +38,4 @@ pub trait StateStore: Send + Sync {
         expected: Option<Vec<u8>>,
         value: Option<Vec<u8>>,
     ) -> StateReply<'a, bool>;
-
-    /// Removes a value and returns it.
-    fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> StateReply<'a, Option<Vec<u8>>>;
 }

@@ -75,10 +75,12 @@ impl StateStore for MemoryStore {
         Box::pin(async { Ok(names) })
     }
 
-    fn put<'a>(&'a self, scope: &'a str, values: Vec<(String, Vec<u8>)>) -> StateReply<'a, Option<Vec<u8>>> {
-        self.change(scope, |scope| {
-            values.into_iter().fold(None, |_, (key, value)| scope.change(&key, Some(value)))
-        })
+    fn put<'a>(
+        &'a self,
+        scope: &'a str,
+        values: Vec<(String, Option<Vec<u8>>)>,
+    ) -> StateReply<'a, Option<Vec<u8>>> {
+        self.change(scope, |scope| values.into_iter().fold(None, |_, (key, value)| scope.change(&key, value)))
     }
 
     fn replace<'a>(
@@ -95,9 +97,5 @@ impl StateStore for MemoryStore {
             }
             is_expected
         })
-    }
-
-    fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> StateReply<'a, Option<Vec<u8>>> {
-        self.change(scope, |scope| scope.change(key, None))
     }
 }

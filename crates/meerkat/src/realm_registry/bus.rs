@@ -40,13 +40,14 @@ impl Bus for RealmBus {
     }
 
     fn set<'a>(&'a self, scope: &'a str, key: &'a str, value: Value) -> Reply<'a, ()> {
-        let values = vec![(key.to_owned(), value.to_string().into_bytes())];
+        let values = vec![(key.to_owned(), Some(value.to_string().into_bytes()))];
         Box::pin(async { self.state.put(scope, values).await.map(drop).map_err(BusError::Failed) })
     }
 
     fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> Reply<'a, Option<Value>> {
         Box::pin(async {
-            let removed = self.state.delete(scope, key).await.map_err(BusError::Failed)?;
+            let removed =
+                self.state.put(scope, vec![(key.to_owned(), None)]).await.map_err(BusError::Failed)?;
             Ok(removed.as_deref().map(existing))
         })
     }

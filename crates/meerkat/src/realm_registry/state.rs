@@ -8,13 +8,6 @@ use meerkat_store::{Change, Error, Guard, StateQuery, Store, Transaction};
 /// The values of a realm.
 pub(super) struct RealmState(pub(super) Arc<dyn Store>);
 
-impl RealmState {
-    /// Applies changes; returns the value that the last one replaced.
-    async fn commit(&self, guards: Vec<Guard>, changes: Vec<Change>) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.0.commit(Transaction { guards, changes }).await?.replaced)
-    }
-}
-
 /// Returns the change that stores a value, or removes it.
 fn change(scope: &str, key: String, value: Option<Vec<u8>>) -> Change {
     let scope = scope.to_owned();
@@ -39,9 +32,14 @@ impl StateStore for RealmState {
         Box::pin(async { Ok(self.0.scopes().await?) })
     }
 
-    fn put<'a>(&'a self, scope: &'a str, values: Vec<(String, Vec<u8>)>) -> StateReply<'a, Option<Vec<u8>>> {
-        let changes = values.into_iter().map(|(key, value)| change(scope, key, Some(value))).collect();
-        Box::pin(async { Ok(self.commit(Vec::new(), changes).await?) })
+    fn put<'a>(
+        &'a self,
+        scope: &'a str,
+        values: Vec<(String, Option<Vec<u8>>)>,
+    ) -> StateReply<'a, Option<Vec<u8>>> {
+        let changes = values.into_iter().map(|(key, value)| change(scope, key, value)).collect();
+        let transaction = Transaction { guards: Vec::new(), changes };
+        Box::pin(async { Ok(self.0.commit(transaction).await?.replaced) })
     }
 
     fn replace<'a>(
@@ -52,19 +50,15 @@ impl StateStore for RealmState {
         value: Option<Vec<u8>>,
     ) -> StateReply<'a, bool> {
         let guard = Guard::State { scope: scope.to_owned(), key: key.to_owned(), value: expected };
-        let change = change(scope, key.to_owned(), value);
+        let transaction =
+            Transaction { guards: vec![guard], changes: vec![change(scope, key.to_owned(), value)] };
         Box::pin(async {
-            match self.commit(vec![guard], vec![change]).await {
+            match self.0.commit(transaction).await {
                 Ok(_) => Ok(true),
                 Err(Error::StateChanged { .. }) => Ok(false),
                 Err(error) => Err(error.into()),
             }
         })
-    }
-
-    fn delete<'a>(&'a self, scope: &'a str, key: &'a str) -> StateReply<'a, Option<Vec<u8>>> {
-        let change = change(scope, key.to_owned(), None);
-        Box::pin(async { Ok(self.commit(Vec::new(), vec![change]).await?) })
     }
 }
 
@@ -76,7 +70,7 @@ mod tests {
     async fn values_are_replaced_only_if_unchanged() {
         let state = RealmState(Arc::new(meerkat_store::MemoryStore::new()));
         let bytes = |text: &str| text.as_bytes().to_vec();
-        let values = ["k", "j", "k"].map(|key| (key.to_owned(), bytes(key)));
+        let values = ["k", "j", "k"].map(|key| (key.to_owned(), Some(bytes(key))));
         assert_eq!(state.put("s", values.to_vec()).await.unwrap(), Some(bytes("k")));
         assert_eq!(state.list("s").await.unwrap(), [bytes("k"), bytes("j")]);
         for (expected, value, replaced) in [
@@ -88,8 +82,9 @@ mod tests {
         ] {
             assert_eq!(state.replace("s", "k", expected, value).await.unwrap(), replaced);
         }
-        assert_eq!(state.delete("s", "k").await.unwrap(), Some(bytes("y")));
-        assert_eq!((state.get("s", "k").await.unwrap(), state.delete("s", "k").await.unwrap()), (None, None));
+        let remove = || state.put("s", vec![("k".to_owned(), None)]);
+        assert_eq!(remove().await.unwrap(), Some(bytes("y")));
+        assert_eq!((state.get("s", "k").await.unwrap(), remove().await.unwrap()), (None, None));
         assert_eq!(state.scopes().await.unwrap(), ["s"]);
     }
 }
