@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use super::{Peer, Rights};
+
 /// Maximum number of remembered ids. At the limit, guests cannot claim more.
 const REMEMBERED: usize = 100_000;
 
@@ -18,16 +20,38 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Returns the holder of an id, if it is known: the owner whose guests hold it, or `None` for a worker without access
-    /// rules.
-    pub(super) fn holder(&self, id: &str) -> Option<Option<&str>> {
-        self.holders.get(id).map(Option::as_deref)
+    /// Returns `true` if the holder of an id is known.
+    pub(super) fn is_held(&self, id: &str) -> bool {
+        self.holders.contains_key(id)
     }
 
-    /// Returns `true` if an owner's guests can hold another id. An owner can hold up to `limit` ids.
-    pub(super) fn has_room(&self, owner: Option<&str>, limit: usize) -> bool {
-        let held = || self.holders.values().filter(|holder| holder.as_deref() == owner).count();
-        self.holders.len() < REMEMBERED && (owner.is_none() || held() < limit)
+    /// Returns `true` if a connection under access rules may claim an id: it is not known to belong to another worker, no
+    /// other guest has a prefix of it, and it is not used by others; `users` are the owners of the triggers and observers
+    /// that call it. An owner can hold up to `limit` ids.
+    pub(super) fn may_claim(
+        &self,
+        rights: Rights<'_>,
+        peer: Peer,
+        id: &str,
+        users: impl Iterator<Item = Peer>,
+        limit: usize,
+    ) -> bool {
+        let Rights { workers, functions } = rights;
+        let is_foreign = |other: Peer| !workers.is_same_owner(peer, other);
+        if functions.owners(id).any(|owner| owner == peer) {
+            return true;
+        }
+        if functions.owners(id).any(is_foreign) {
+            return false;
+        }
+        let owner = workers.grant(peer).and_then(|grant| grant.owner.as_ref());
+        if let Some(holder) = self.holders.get(id) {
+            return holder.is_some() && holder.as_ref() == owner;
+        }
+        let held = || self.holders.values().filter(|holder| holder.as_ref() == owner).count();
+        self.holders.len() < REMEMBERED
+            && (owner.is_none() || held() < limit)
+            && !workers.with_prefix_of(id).chain(users).any(is_foreign)
     }
 
     /// Records the owner whose guests hold an id, unless its holder is known.
@@ -39,7 +63,7 @@ impl Claims {
 
     /// Reserves an id for workers without access rules and for those to which the rules assign it.
     pub(super) fn reserve(&mut self, id: &str) {
-        if self.holders.contains_key(id) || self.holders.len() < REMEMBERED {
+        if self.is_held(id) || self.holders.len() < REMEMBERED {
             self.holders.insert(id.to_owned(), None);
         }
     }

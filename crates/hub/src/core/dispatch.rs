@@ -164,7 +164,7 @@ impl Core {
         if !self.may_use(request.from, request.function_id) {
             return self.fail(&request, &CallError::forbidden(request.function_id));
         }
-        if !self.is_registered(request.function_id) && self.claims.holder(request.function_id).is_none() {
+        if !self.is_registered(request.function_id) && !self.claims.is_held(request.function_id) {
             self.reserve(request.function_id);
         }
         let id = self.effects.new_id();

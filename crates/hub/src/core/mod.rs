@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::error::CallError;
 use crate::limits::Limits;
 use crate::wire::{
     DecodeError, Inbound, Object, Observe, RegisterFunction, RegisterTrigger, RegisterTriggerType,
@@ -254,27 +255,12 @@ impl Core {
     /// sent for it.
     fn may_register(&self, peer: Peer, id: &str, metadata: Option<&Value>) -> bool {
         let Some(grant) = self.workers.grant(peer) else { return true };
-        let may_claim = || !grant.exposes(id, metadata) && self.may_claim(peer, grant, id);
+        let may_claim = || {
+            let users = self.triggers.owners(id).chain(self.observers.owners(id));
+            !grant.exposes(id, metadata)
+                && self.claims.may_claim(self.rights(), peer, id, users, self.limits.functions)
+        };
         grant.may_register(id) && (grant.assigns(id) || may_claim())
-    }
-
-    /// Returns `true` if an id is not known to belong to another worker, and no other worker's prefix, trigger, or
-    /// observer expects it.
-    fn may_claim(&self, peer: Peer, grant: &Grant, id: &str) -> bool {
-        let is_foreign = |other: Peer| !self.workers.is_same_owner(peer, other);
-        if self.functions.owners(id).any(|owner| owner == peer) {
-            return true;
-        }
-        if self.functions.owners(id).any(is_foreign) {
-            return false;
-        }
-        let owner = grant.owner.as_deref();
-        if let Some(holder) = self.claims.holder(id) {
-            return holder.is_some() && holder == owner;
-        }
-        let mut expecting =
-            self.workers.with_prefix_of(id).chain(self.triggers.owners(id)).chain(self.observers.owners(id));
-        self.claims.has_room(owner, self.limits.functions) && !expecting.any(is_foreign)
     }
 
     /// Records the holder of an id that a connection registers, and ends claims with a weaker right to it.
@@ -340,8 +326,8 @@ impl Core {
         let effects = match triggers.check(&id, &trigger, rights, self.limits.triggers) {
             Ok(()) => triggers.put(&id, trigger, rights),
             Err(reason) => {
-                let code = Object::new().text("code", "trigger_registration_failed");
-                vec![trigger.rejection(&id, &code.text("message", &reason).end())]
+                let error = CallError::new("trigger_registration_failed", reason);
+                vec![trigger.rejection(&id, &error.json())]
             }
         };
         self.emit(effects);
@@ -423,6 +409,10 @@ impl Core {
 
     /// Returns `true` if the hub may call a function on behalf of a connection.
     pub(crate) fn may_use(&self, peer: Peer, function_id: &str) -> bool {
-        Rights { workers: &self.workers, functions: &self.functions }.may_use(peer, function_id)
+        self.rights().may_use(peer, function_id)
+    }
+
+    fn rights(&self) -> Rights<'_> {
+        Rights { workers: &self.workers, functions: &self.functions }
     }
 }

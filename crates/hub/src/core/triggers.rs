@@ -228,8 +228,11 @@ impl Triggers {
     /// Lists the triggers that call a function.
     pub(super) fn list_of(&self, function_id: &str) -> Value {
         let calling = self.triggers.iter().filter(|(_, trigger)| trigger.function_id == function_id);
-        let row = |(id, trigger): (&String, &Trigger)| json!({ "id": id, "trigger_type": trigger.trigger_type, "config": json_of(&trigger.config) });
-        calling.map(row).collect()
+        let rows = calling.map(|(id, trigger)| {
+            let config = json_of(&trigger.config);
+            json!({ "id": id, "trigger_type": trigger.trigger_type, "config": config })
+        });
+        rows.collect()
     }
 }
 
