@@ -76,7 +76,7 @@ impl Core {
             }
             "engine::functions::list" => Ok(functions.list(workers, from, input)),
             "engine::functions::info" => functions.describe(workers, from, input, |id| triggers.list_of(id)),
-            // Listings changed from triggers to types.
+            // Older SDKs expect triggers here, newer ones types.
             "engine::triggers::list" if workers.get(from).is_some_and(|worker| worker.is_before(0, 13)) => {
                 Ok(json!({ "triggers": triggers.list(workers) }))
             }

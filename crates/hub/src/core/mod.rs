@@ -1,7 +1,7 @@
 //! Connections, ownership, and message routing: the protocol without sockets, clocks, or tasks.
 //!
 //! [`Core`] receives events and returns the resulting [`Effect`]s in order. Its parts are tables that know nothing of
-//! each other's changes: a change returns the effects to emit, and the core tells the other parts. Everything that
+//! each other's changes: a change returns the effects to emit, and the core updates the other parts. Everything that
 //! belongs to a connection is removed with it, and only by it: a removal always names the owner. Nothing pending is
 //! lost: a trigger of a type without a provider waits for one, and is placed with every provider that registers.
 
