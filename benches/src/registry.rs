@@ -1,12 +1,10 @@
 //! The hub and the registry: calls between workers, durable registrations, and the index of many skills.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use meerkat::hub::{Access, Client, ClientOptions, Hub, HubOptions, LocalFunction, bind};
+use meerkat::hub::{Access, Client, ClientOptions, Hub, LocalFunction, bind};
 use meerkat::{RealmRegistry, Runtime, RuntimeOptions};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -36,8 +34,10 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
 
 /// Measures a call from worker to hub to worker and back, against an echoed message.
 async fn calls(effort: Effort) -> Result<(), Failure> {
-    let hub = Hub::new(HubOptions::new(Arc::new(MemoryStore::new())));
-    let url = serve(hub)?;
+    let dir = floor::dir()?;
+    let runtime = Runtime::new(floor::realm(dir.path())?, RuntimeOptions::default());
+    let hosted = runtime.host_hub(|_| ()).await?;
+    let url = serve(hosted.hub().clone())?;
     let callee = connect(&url, "callee").await?;
     callee.register_function(LocalFunction::new("bench::echo", |call| async move { Ok(call.data) }));
     let caller = connect(&url, "caller").await?;

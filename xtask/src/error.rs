@@ -51,7 +51,7 @@ impl fmt::Display for Error {
                 findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
             Self::Layers(findings) => {
-                write!(f, "the layers differ from ARCHITECTURE.md or xtask/cycles.txt")?;
+                write!(f, "the layers are broken")?;
                 findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
             Self::Tests => f.write_str("tests failed"),

@@ -1,7 +1,7 @@
 //! `check`: the layers. Crates use each other only as ARCHITECTURE.md shows, and the modules of a crate form no cycle.
 //!
 //! A module is a direct child of the crate root. An import through a reexport at the root counts as an import from the
-//! module that defines the item. What is left to untangle is listed in `xtask/cycles.txt`, which may only shrink.
+//! module that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,18 +10,22 @@ use std::path::Path;
 use crate::error::Error;
 use crate::process::root;
 use crate::source::{files, is_word, production_code};
+use crate::stats;
 
 /// For each module, the modules it uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Fails if a dependency between crates is missing from ARCHITECTURE.md or listed but unused, or if the modules in cycles
-/// are not those of the list.
+/// Fails if a dependency between crates is missing from ARCHITECTURE.md or listed but unused, if modules are in a cycle,
+/// or if the state of a type is spread over many files.
 pub(crate) fn check() -> Result<(), Error> {
     let mut findings = Vec::new();
     let architecture = read(&root().join("ARCHITECTURE.md"))?;
     compare(&mut findings, "ARCHITECTURE.md", &arrows_shown(&architecture), &arrows()?);
-    let known = read(&root().join("xtask/cycles.txt"))?;
-    compare(&mut findings, "xtask/cycles.txt", &known_cycles(&known), &cycles()?);
+    for (name, modules) in cycles()? {
+        let modules: Vec<_> = modules.iter().map(|module| format!("`{module}`")).collect();
+        findings.push(format!("modules of `{name}` are in a cycle: {}", modules.join(", ")));
+    }
+    findings.extend(stats::spread()?.into_iter().map(|spread| format!("split the state of {spread}")));
     if findings.is_empty() { Ok(()) } else { Err(Error::Layers(findings)) }
 }
 
@@ -65,14 +69,6 @@ fn arrows_shown(page: &str) -> Graph {
     let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     let lines = page.lines().filter_map(|line| line.split_once(" -> "));
     lines.filter(|(name, _)| is_name(name)).map(|(name, uses)| (name.to_owned(), words(uses))).collect()
-}
-
-/// Reads lines such as `store: error realm`.
-fn known_cycles(list: &str) -> Graph {
-    let lines = list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "));
-    lines
-        .map(|(name, modules)| (name.to_owned(), modules.split_whitespace().map(str::to_owned).collect()))
-        .collect()
 }
 
 /// Returns the dependencies of each crate on others of the workspace, without those of its tests.

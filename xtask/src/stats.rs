@@ -12,22 +12,27 @@ use crate::source::{files, is_word, production_code};
 /// An inherent `impl` in more files than this means that a type's state should be split.
 const MAX_IMPL_FILES: usize = 3;
 
-/// Prints the lines of production code of each crate, the modules in cycles, and the types with `impl` in many files.
+/// Prints the lines of production code of each crate.
 pub(crate) fn print() -> Result<(), Error> {
-    let cycles = graph::cycles()?;
-    let (mut total, mut spread) = (0, Vec::new());
-    println!("{:<14} {:>8}  modules in cycles", "crate", "lines");
+    let mut total = 0;
     for name in graph::crates()? {
-        let code = Code::read(&root().join("crates").join(&name).join("src"))?;
-        let modules: Vec<_> = cycles.get(&name).into_iter().flatten().cloned().collect();
-        println!("{name:<14} {:>8}  {}", code.lines, modules.join(" "));
-        total += code.lines;
-        spread.extend(code.spread().into_iter().map(|(ty, count)| format!("{name}::{ty} in {count} files")));
+        let lines = Code::of(&name)?.lines;
+        println!("{name:<14} {lines:>8}");
+        total += lines;
     }
     println!("{:<14} {total:>8}", "total");
-    println!("types with impl in more than {MAX_IMPL_FILES} files: {}", spread.len());
-    spread.iter().for_each(|line| println!("  {line}"));
     Ok(())
+}
+
+/// Returns the types whose inherent `impl` is in more than three files.
+pub(crate) fn spread() -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    for name in graph::crates()? {
+        let code = Code::of(&name)?;
+        let types = code.spread().into_iter();
+        found.extend(types.map(|(ty, count)| format!("`{name}::{ty}`, whose `impl` is in {count} files")));
+    }
+    Ok(found)
 }
 
 /// The production code of a crate.
@@ -42,6 +47,10 @@ struct Code {
 }
 
 impl Code {
+    fn of(name: &str) -> Result<Self, Error> {
+        Self::read(&root().join("crates").join(name).join("src"))
+    }
+
     fn read(src: &Path) -> Result<Self, Error> {
         let mut code = Self::default();
         for path in &files(src, &["rs"])? {

@@ -3,12 +3,15 @@
 //! `bare_hub ADDRESS [TOKEN]` listens until it is killed or its standard input ends, and prints its address to stderr.
 //! `echo::back` returns its input, and `test::on-change` fires with the input of `test::fire`.
 
+#[path = "../tests/it/store.rs"]
+mod store;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use meerkat_hub::{Access, Hub, HubOptions, LocalFunction, LocalTriggerType, bind};
-use meerkat_store::MemoryStore;
 use serde_json::Value;
+use store::MemoryStore;
 use tokio::io::AsyncReadExt as _;
 
 #[tokio::main]
@@ -25,7 +28,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(address: &str, token: Option<String>) -> Result<(), meerkat_hub::HubError> {
-    let mut options = HubOptions::new(Arc::new(MemoryStore::new()));
+    let mut options = HubOptions::new(Arc::new(MemoryStore::default()));
     options.log = Some(Arc::new(|text: &str| print_line(text)));
     let hub = Hub::new(options);
     hub.register(LocalFunction::new("echo::back", |call| async move { Ok(call.data) }))?;

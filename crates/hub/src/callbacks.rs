@@ -4,24 +4,9 @@
 //! has released the lock. One thread at a time runs them, so they run in the order in which they were scheduled.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-
-use crate::core::Run;
-use crate::hub::{Log, Shared};
-use crate::local::{Handler, TriggerHost};
 
 /// An action to perform in this process.
-pub(crate) enum Callback {
-    /// Writes a message to the log.
-    Note(String),
-    /// Registers a trigger at the host of its type.
-    Placed { host: Arc<dyn TriggerHost>, id: String, function_id: String, config: String },
-    /// Removes a trigger from the host of its type.
-    Removed { host: Arc<dyn TriggerHost>, id: String },
-    /// Starts a function of this process, after the callbacks that were scheduled before the call.
-    Run(Run, Option<Handler>),
-}
+pub(crate) type Callback = Box<dyn FnOnce() + Send>;
 
 /// Queue of pending callbacks.
 #[derive(Default)]
@@ -31,8 +16,8 @@ pub(crate) struct Callbacks {
 }
 
 impl Callbacks {
-    pub(crate) fn push(&mut self, callback: Callback) {
-        self.waiting.push_back(callback);
+    pub(crate) fn push(&mut self, callback: impl FnOnce() + Send + 'static) {
+        self.waiting.push_back(Box::new(callback));
     }
 
     /// Returns `true` if no callback is pending or running.
@@ -52,24 +37,5 @@ impl Callbacks {
         let next = self.waiting.pop_front();
         self.is_running = next.is_some();
         next
-    }
-}
-
-impl Callback {
-    /// Runs the callback. A panic does not prevent the next callbacks from running.
-    pub(crate) fn run(self, shared: &Shared, log: Option<&Log>) {
-        let run = || match self {
-            Self::Note(text) => {
-                if let Some(log) = log {
-                    log(&text);
-                }
-            }
-            Self::Placed { host, id, function_id, config } => host.register(&id, &function_id, &config),
-            Self::Removed { host, id } => host.unregister(&id),
-            Self::Run(run, handler) => shared.start(run, handler),
-        };
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            tracing::error!("a callback of the hub panicked");
-        }
     }
 }

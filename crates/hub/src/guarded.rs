@@ -6,23 +6,36 @@ use std::sync::Weak;
 use uuid::Uuid;
 
 use crate::core::{Grant, Peer};
-use crate::hub::Shared;
 
 /// Prefix of the owner name for connections to which the rules assign none.
 const CONNECTION: &str = "connection:";
+
+/// Current connections and their rights.
+pub(crate) trait Connections: Send + Sync {
+    /// Returns `true` if a worker with this id is connected.
+    fn is_connected(&self, worker: Uuid) -> bool;
+
+    /// Returns `true` if a function may be called on behalf of a connection.
+    fn may_use(&self, peer: Peer, function_id: &str) -> bool;
+}
 
 /// A connection to which access rules apply.
 #[derive(Clone)]
 pub struct Guarded {
     peer: Peer,
     owner: String,
-    hub: Weak<Shared>,
+    connections: Weak<dyn Connections>,
 }
 
 impl Guarded {
-    pub(crate) fn new(peer: Peer, worker: Option<Uuid>, grant: &Grant, hub: Weak<Shared>) -> Self {
+    pub(crate) fn new(
+        peer: Peer,
+        worker: Option<Uuid>,
+        grant: &Grant,
+        connections: Weak<dyn Connections>,
+    ) -> Self {
         let of_connection = || format!("{CONNECTION}{}", worker.unwrap_or_default());
-        Self { peer, owner: grant.owner.clone().unwrap_or_else(of_connection), hub }
+        Self { peer, owner: grant.owner.clone().unwrap_or_else(of_connection), connections }
     }
 
     /// Returns the name under which the connection owns what it registers: the `owner` that the auth function returned,
@@ -36,8 +49,7 @@ impl Guarded {
     /// that has ended.
     #[must_use]
     pub fn may_replace(&self, owner: &str) -> bool {
-        let gone =
-            |id: Uuid| self.hub.upgrade().is_some_and(|hub| !hub.inspect(|core| core.is_connected(id)));
+        let gone = |id| self.connections.upgrade().is_some_and(|connections| !connections.is_connected(id));
         let connection = owner.strip_prefix(CONNECTION).and_then(|id| Uuid::parse_str(id).ok());
         owner == self.owner || connection.is_some_and(gone)
     }
@@ -45,7 +57,7 @@ impl Guarded {
     /// Returns `true` if a function may be called on behalf of the connection.
     #[must_use]
     pub fn may_use(&self, function_id: &str) -> bool {
-        self.hub.upgrade().is_some_and(|hub| hub.inspect(|core| core.may_use(self.peer, function_id)))
+        self.connections.upgrade().is_some_and(|connections| connections.may_use(self.peer, function_id))
     }
 }
 

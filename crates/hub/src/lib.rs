@@ -14,24 +14,28 @@ mod callbacks;
 mod channels;
 mod client;
 mod core;
+mod delivery;
 mod error;
 mod guarded;
 mod hub;
 mod limits;
 mod local;
+mod outbox;
 mod queue;
 mod run;
 mod socket;
 mod state;
 mod wire;
 
-pub use access::{Access, Expose, Rbac, bind};
+pub use crate::core::{Expose, Rbac};
+pub use access::{Access, bind};
 pub use client::{Client, ClientOptions};
 pub use error::{CallError, HubError};
 pub use guarded::Guarded;
 pub use hub::{Hub, HubOptions};
 pub use limits::Limits;
 pub use local::{BoxFuture, FunctionInfo, Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
+pub use state::{StateError, StateReply, StateStore};
 
 /// Default listening address of a hub, which SDKs also connect to by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:49134";

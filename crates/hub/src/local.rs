@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::CallError;
@@ -112,9 +113,10 @@ impl fmt::Debug for LocalTriggerType {
 }
 
 /// A function that can be called through the hub.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FunctionInfo {
     /// Function id.
+    #[serde(rename = "function_id")]
     pub id: String,
     /// Description of the function.
     pub description: Option<String>,

@@ -11,11 +11,11 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-use super::state::{ClientState, FunctionCall, HubMessage, IncomingCall, answer};
+use super::state::{ClientState, HubMessage, HubRequest};
 use super::{ClientOptions, lock};
 use crate::error::HubError;
-use crate::local::run_handler;
-use crate::socket::{MessageHandler, Pump, Socket, Waiting, config};
+use crate::outbox::Waiting;
+use crate::socket::{MessageHandler, Pump, Socket, config};
 
 /// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,29 +92,12 @@ impl MessageHandler for Listener<'_> {
         let decoded: Vec<HubMessage> =
             messages.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
         // Handle the requests without the lock: hosts and handlers may call this client.
-        let requests: Vec<IncomingCall> = {
+        let requests: Vec<HubRequest> = {
             let mut book = lock(self.0);
             decoded.into_iter().filter_map(|message| book.handle_message(message)).collect()
         };
-        for request in requests {
-            match request {
-                IncomingCall::Call(call) => drop(tokio::spawn(run(call))),
-                IncomingCall::Subscribe { host, id, function_id, config } => {
-                    host.register(&id, &function_id, &config);
-                }
-                IncomingCall::Unsubscribe { host, id } => host.unregister(&id),
-            }
-        }
+        requests.into_iter().for_each(|request| request());
     }
 
     fn on_binary(&mut self) {}
-}
-
-/// Runs a function of this client and sends the answer over the connection of the call.
-async fn run(call: FunctionCall) {
-    let FunctionCall { id, handler, invocation, answers } = call;
-    let name = invocation.function_id.clone();
-    let outcome = run_handler(handler, invocation).await;
-    // If the connection is lost, so are its calls.
-    let _ = answers.push(answer(id, &name, outcome));
 }

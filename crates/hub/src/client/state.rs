@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::CallError;
-use crate::local::{Handler, Invocation, LocalFunction, LocalTriggerType, TriggerHost};
-use crate::socket::{Outbox, Waiting};
+use crate::local::{Invocation, LocalFunction, LocalTriggerType, run_handler};
+use crate::outbox::{Outbox, Waiting};
 use crate::wire::Object;
 
 /// A function to call when a trigger fires.
@@ -50,30 +50,8 @@ pub(super) struct HubMessage {
     error: Option<Value>,
 }
 
-/// A request from the hub to this client.
-pub(super) enum IncomingCall {
-    Call(FunctionCall),
-    /// Adds a trigger for a type of this client.
-    Subscribe {
-        host: Arc<dyn TriggerHost>,
-        id: String,
-        function_id: String,
-        config: String,
-    },
-    /// Removes a trigger for a type of this client.
-    Unsubscribe {
-        host: Arc<dyn TriggerHost>,
-        id: String,
-    },
-}
-
-/// A call of a function of this client.
-pub(super) struct FunctionCall {
-    pub(super) id: Uuid,
-    pub(super) handler: Handler,
-    pub(super) invocation: Invocation,
-    pub(super) answers: Arc<Outbox>,
-}
+/// An action that the hub requests from this client.
+pub(super) type HubRequest = Box<dyn FnOnce() + Send>;
 
 impl ClientState {
     /// Sends a message; returns `false` if there is no connection.
@@ -112,7 +90,7 @@ impl ClientState {
     }
 
     /// Handles a message from the hub; returns the resulting request, if any.
-    pub(super) fn handle_message(&mut self, message: HubMessage) -> Option<IncomingCall> {
+    pub(super) fn handle_message(&mut self, message: HubMessage) -> Option<HubRequest> {
         match message.kind.as_str() {
             "invokefunction" => return self.incoming_call(message),
             "invocationresult" => {
@@ -130,7 +108,7 @@ impl ClientState {
                 let id = message.id?;
                 let gone = self.subscribers.remove(&id)?;
                 let host = self.types.get(&gone.trigger_type)?.host.clone()?;
-                return Some(IncomingCall::Unsubscribe { host, id });
+                return Some(Box::new(move || host.unregister(&id)));
             }
             "ping" => {
                 self.send(Object::message("pong").end());
@@ -140,7 +118,7 @@ impl ClientState {
         None
     }
 
-    fn subscribe(&mut self, message: HubMessage) -> Option<IncomingCall> {
+    fn subscribe(&mut self, message: HubMessage) -> Option<HubRequest> {
         let (id, trigger_type, function_id) = (message.id?, message.trigger_type?, message.function_id?);
         let result = Object::message("triggerregistrationresult")
             .text("id", &id)
@@ -148,26 +126,31 @@ impl ClientState {
             .text("function_id", &function_id);
         self.send(result.end());
         let host = self.types.get(&trigger_type).and_then(|kind| kind.host.clone());
-        let config = message.config.to_string();
-        let subscription =
-            Subscription { trigger_type, function_id: function_id.clone(), config: message.config };
+        let (config, function) = (message.config.to_string(), function_id.clone());
+        let subscription = Subscription { trigger_type, function_id, config: message.config };
         self.subscribers.insert(id.clone(), subscription);
-        Some(IncomingCall::Subscribe { host: host?, id, function_id, config })
+        let host = host?;
+        Some(Box::new(move || host.register(&id, &function, &config)))
     }
 
-    fn incoming_call(&self, message: HubMessage) -> Option<IncomingCall> {
+    fn incoming_call(&self, message: HubMessage) -> Option<HubRequest> {
         let (id, function_id) = (message.invocation_id?, message.function_id?);
         let Some(function) = self.functions.get(&function_id) else {
             let error = CallError::new("function_not_found", "Function not found");
             self.send(answer(id, &function_id, Err(error)));
             return None;
         };
-        let handler = Arc::clone(&function.handler);
+        let (handler, answers) = (Arc::clone(&function.handler), self.link.clone()?);
         let mut data = message.data;
         let caller = data.as_object_mut().and_then(|map| map.shift_remove("_caller_worker_id"));
         let caller = caller.and_then(|caller| caller.as_str().map(str::to_owned));
-        let invocation = Invocation { function_id, data, caller, guarded: None };
-        Some(IncomingCall::Call(FunctionCall { id, handler, invocation, answers: self.link.clone()? }))
+        let invocation = Invocation { function_id: function_id.clone(), data, caller, guarded: None };
+        let call = async move {
+            let outcome = run_handler(handler, invocation).await;
+            // If the connection is lost, so are its calls.
+            let _ = answers.push(answer(id, &function_id, outcome));
+        };
+        Some(Box::new(|| drop(tokio::spawn(call))))
     }
 }
 
@@ -204,7 +187,7 @@ pub(super) fn trigger_type(kind: &LocalTriggerType) -> String {
     message.text("description", &kind.description).end()
 }
 
-pub(super) fn answer(id: Uuid, function_id: &str, outcome: Result<Value, CallError>) -> String {
+fn answer(id: Uuid, function_id: &str, outcome: Result<Value, CallError>) -> String {
     let message =
         Object::message("invocationresult").id("invocation_id", id).text("function_id", function_id);
     match outcome {

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::functions::FunctionSpec;
-use super::{Caller, Core, Effect, Peer};
+use super::{Core, Effect, FunctionSpec, Peer, Rights, Trigger};
 use crate::error::CallError;
-use crate::wire::Trace;
 
 /// The functions of the hub and their descriptions. `state::` functions and `engine::channels::create` run
 /// asynchronously; the others are answered at once.
@@ -45,65 +43,55 @@ impl Core {
         for (id, description) in BUILTINS {
             let spec =
                 FunctionSpec { description: Some((*description).to_owned()), ..FunctionSpec::default() };
-            self.provide(id, spec);
+            self.functions.provide(id, spec);
         }
-        self.provide_type("engine::functions-available", "Fires when the available functions change.");
-        self.provide_type(
+        let types = &mut self.triggers;
+        types.provide_type("engine::functions-available", "Fires when the available functions change.");
+        types.provide_type(
             "engine::workers-available",
             "Fires when a worker connects, disconnects, or sets its information.",
         );
-        self.effects.clear();
     }
 
-    /// Answers a call of a hub function that needs only the core's state; returns `false` for any other function.
+    /// Answers a call of one of the functions that need only the core's state.
     pub(super) fn answer_builtin(
         &mut self,
-        caller: &Caller,
         from: Peer,
         function_id: &str,
-        data: &str,
-        trace: &Trace,
-    ) -> bool {
-        if !function_id.starts_with("engine::") || function_id == "engine::channels::create" {
-            return false;
-        }
-        if self.owner_of(function_id) != Some(Peer::HUB) {
-            return false;
-        }
-        let input: Value = serde_json::from_str(data).unwrap_or_default();
-        match self.builtin(from, function_id, &input) {
-            Ok(value) => {
-                let result = (!value.is_null()).then(|| value.to_string());
-                self.succeed(caller, function_id, trace, result.as_deref());
-            }
-            Err(error) => self.fail(caller, function_id, trace, &error),
-        }
-        true
-    }
-
-    fn builtin(&mut self, from: Peer, function_id: &str, input: &Value) -> Result<Value, CallError> {
+        input: &Value,
+    ) -> Result<Value, CallError> {
+        let Self { workers, functions, triggers, .. } = self;
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match function_id {
             "engine::workers::register" => {
-                self.set_worker_info(from, input);
+                let changed = workers.set_info(from, input);
+                let event = "worker_metadata_updated";
+                self.emit(changed.map(|worker_id| Effect::WorkerChanged { event, worker_id }));
                 Ok(json!({ "success": true }))
             }
-            "engine::workers::list" => Ok(self.list_workers(input)),
+            "engine::workers::list" => Ok(select_workers(workers.rows(|peer| functions.of(peer)), input)),
             "engine::workers::info" => {
-                self.worker_info(text("worker_id").or(text("id")).or(text("name")).unwrap_or_default())
+                let id = text("worker_id").or(text("id")).or(text("name")).unwrap_or_default();
+                find(workers.rows(|peer| functions.of(peer)), "Worker", id)
             }
-            "engine::functions::list" => Ok(self.list_functions(from, input)),
-            "engine::functions::info" => self.functions_info(from, input),
-            "engine::triggers::list" if self.is_before_types(from) => {
-                Ok(json!({ "triggers": self.list_triggers() }))
+            "engine::functions::list" => Ok(functions.list(workers, from, input)),
+            "engine::functions::info" => functions.describe(workers, from, input, |id| triggers.list_of(id)),
+            // Older SDKs expect triggers here, newer ones types.
+            "engine::triggers::list" if workers.get(from).is_some_and(|worker| worker.is_before(0, 13)) => {
+                Ok(json!({ "triggers": triggers.list(workers) }))
             }
-            "engine::triggers::list" => Ok(json!({ "triggers": self.list_types() })),
+            "engine::triggers::list" => Ok(json!({ "triggers": triggers.list_types(workers) })),
             "engine::triggers::info" => {
-                self.type_info(text("id").or(text("trigger_type")).unwrap_or_default())
+                let id = text("id").or(text("trigger_type")).unwrap_or_default();
+                find(triggers.list_types(workers), "Trigger type", id)
             }
-            "engine::trigger-types::list" => Ok(json!({ "trigger_types": self.list_types() })),
-            "engine::registered-triggers::list" => Ok(json!({ "registered_triggers": self.list_triggers() })),
-            "engine::registered-triggers::info" => self.trigger_info(text("id").unwrap_or_default()),
+            "engine::trigger-types::list" => Ok(json!({ "trigger_types": triggers.list_types(workers) })),
+            "engine::registered-triggers::list" => {
+                Ok(json!({ "registered_triggers": triggers.list(workers) }))
+            }
+            "engine::registered-triggers::info" => {
+                find(triggers.list(workers), "Trigger", text("id").unwrap_or_default())
+            }
             "engine::register_trigger" => self.register_durable(from, input),
             "engine::unregister_trigger" => {
                 let id = text("id").unwrap_or_default();
@@ -111,21 +99,21 @@ impl Core {
                 if let Some(function) = function.filter(|function| !self.may_use(from, function)) {
                     return Err(CallError::forbidden(function));
                 }
-                Ok(json!({ "removed": self.remove_trigger(Peer::HUB, id) }))
+                Ok(json!({ "removed": self.unregister_trigger(Peer::HUB, id) }))
             }
             "engine::baggage::get_all" => Ok(json!({})),
             "engine::health::check" => Ok(json!({ "status": "healthy" })),
-            _ if function_id.starts_with("engine::log::") => {
-                let level = function_id.trim_start_matches("engine::log::");
-                if let Some(message) = text("message") {
+            _ => {
+                let level = function_id.strip_prefix("engine::log::");
+                if let (Some(level), Some(message)) = (level, text("message")) {
                     self.note(from, &format!("{level}: {message}"));
                 }
                 Ok(Value::Null)
             }
-            _ => Ok(Value::Null),
         }
     }
 
+    /// Registers a trigger that outlives connections.
     fn register_durable(&mut self, from: Peer, input: &Value) -> Result<Value, CallError> {
         let field = |name: &str| {
             let found = input.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -134,44 +122,49 @@ impl Core {
             })
         };
         let (trigger_type, function_id) = (field("trigger_type")?, field("function_id")?);
-        let function_id = self.full_id(from, function_id);
-        let config = input.get("config").cloned().unwrap_or_else(|| json!({}));
-        if self.grant(from).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
+        let Self { workers, functions, triggers, effects, .. } = self;
+        let rights = Rights { workers, functions };
+        let function_id = rights.full_id(from, function_id);
+        let config = input.get("config").map_or_else(|| "{}".to_owned(), Value::to_string);
+        if workers.grant(from).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
             return Err(CallError::new("FORBIDDEN", format!("trigger type '{trigger_type}' not allowed")));
         }
-        if let Some(denied) = self.denied_function(from, &function_id, &config.to_string()) {
+        if let Some(denied) = rights.denied_function(from, &function_id, &config) {
             return Err(CallError::forbidden(&denied));
         }
-        let count = self.triggers.values().filter(|trigger| trigger.owner == Peer::HUB).count();
+        let count = triggers.count(Peer::HUB);
         if count >= self.limits.triggers {
             return Err(CallError::new("invocation_error", format!("the hub already has {count} triggers")));
         }
-        let id = (self.ids)().to_string();
-        self.keep_trigger(&id, trigger_type, &function_id, &config);
+        let id = effects.new_id().to_string();
+        let trigger = Trigger::new(Peer::HUB, trigger_type.to_owned(), function_id, config, None);
+        let placed = triggers.put(&id, trigger, rights);
+        self.emit(placed);
         Ok(json!({ "id": id }))
-    }
-
-    /// Returns `true` if the worker's SDK predates the change of trigger listings to types.
-    fn is_before_types(&self, peer: Peer) -> bool {
-        let about = self.workers.get(&peer).and_then(|worker| worker.about.as_ref());
-        about.is_some_and(|about| about.version_before(0, 13))
-    }
-
-    /// Returns the payload for subscribers of function changes.
-    pub(crate) fn functions_event(&self) -> Value {
-        json!({ "event": "functions_changed", "functions": self.list_functions(Peer::HUB, &json!({}))["functions"] })
     }
 }
 
-impl Effect {
-    /// Returns the built-in trigger type that the effect fires, and its payload.
-    pub(crate) fn event(&self) -> Option<(&'static str, Value)> {
-        match self {
-            Self::WorkerChanged { event, worker_id } => {
-                let payload = json!({ "event": event, "worker_id": worker_id.to_string() });
-                Some(("engine::workers-available", payload))
-            }
-            _ => None,
-        }
-    }
+/// Returns `true` if a function of the hub needs only the core's state.
+pub(super) fn is_answered_here(function_id: &str) -> bool {
+    function_id.starts_with("engine::") && function_id != "engine::channels::create"
+}
+
+/// Returns the workers that match a query.
+fn select_workers(mut rows: Vec<Value>, query: &Value) -> Value {
+    let wanted = |name: &str| query.get(name).and_then(Value::as_str);
+    let timestamp = rows.iter().filter_map(|row| row["connected_at_ms"].as_u64()).max().unwrap_or(0);
+    rows.retain(|row| {
+        wanted("worker_id").is_none_or(|id| row["id"] == id)
+            && wanted("runtime").is_none_or(|runtime| row["runtime"] == runtime)
+            && wanted("status").is_none_or(|status| row["status"] == status)
+            && wanted("search")
+                .is_none_or(|text| row["name"].as_str().is_some_and(|name| name.contains(text)))
+    });
+    json!({ "workers": rows, "timestamp": timestamp })
+}
+
+/// Returns the row with this id or name.
+fn find(rows: Vec<Value>, kind: &str, id: &str) -> Result<Value, CallError> {
+    let found = rows.into_iter().find(|row| row["id"] == id || row["name"] == id);
+    found.ok_or_else(|| CallError::new("NOT_FOUND", format!("{kind} {id} not found")))
 }

@@ -5,107 +5,66 @@
 //! id outlives connections, because otherwise a guest would receive the calls of a worker that restarts. When a worker
 //! with a stronger right registers a claimed id, the claim ends.
 
-use serde_json::Value;
+use std::collections::HashMap;
 
-use super::{Core, Peer};
+use super::{Peer, Rights};
 
 /// Maximum number of remembered ids. At the limit, guests cannot claim more.
 const REMEMBERED: usize = 100_000;
 
-/// Holder of an id, also while the id is not registered.
-#[derive(Debug, PartialEq)]
-pub(super) enum Holder {
-    /// A worker without access rules.
-    Trusted,
-    /// The guests of this owner.
-    Owner(String),
+/// The holders of ids, also while the ids are not registered.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// The owner whose guests hold the id; `None` for a worker without access rules.
+    holders: HashMap<String, Option<String>>,
 }
 
-impl Core {
-    /// Returns `true` if a connection may register a function; `metadata` is the metadata that the connection
-    /// sent for it.
-    pub(super) fn may_register(&self, peer: Peer, id: &str, metadata: Option<&Value>) -> bool {
-        let Some(grant) = self.grant(peer) else { return true };
-        let may_claim = || !grant.exposes(id, metadata) && self.may_claim(peer, id);
-        grant.may_register(id) && (grant.assigns(id) || may_claim())
+impl Claims {
+    /// Returns `true` if the holder of an id is known.
+    pub(super) fn is_held(&self, id: &str) -> bool {
+        self.holders.contains_key(id)
     }
 
-    /// Returns `true` if an id is not known to belong to another worker.
-    fn may_claim(&self, peer: Peer, id: &str) -> bool {
-        let is_foreign = |other: Peer| !self.is_same_owner(peer, other);
-        let registered = self.functions.get(id).map(|function| function.registrations.as_slice());
-        let registered = registered.unwrap_or_default();
-        if registered.iter().any(|(other, _)| *other == peer) {
+    /// Returns `true` if a connection under access rules may claim an id: it is not known to belong to another worker, no
+    /// other guest has a prefix of it, and it is not used by others; `users` are the owners of the triggers and observers
+    /// that call it. An owner can hold up to `limit` ids.
+    pub(super) fn may_claim(
+        &self,
+        rights: Rights<'_>,
+        peer: Peer,
+        id: &str,
+        users: impl Iterator<Item = Peer>,
+        limit: usize,
+    ) -> bool {
+        let Rights { workers, functions } = rights;
+        let is_foreign = |other: Peer| !workers.is_same_owner(peer, other);
+        if functions.owners(id).any(|owner| owner == peer) {
             return true;
         }
-        if registered.iter().any(|(other, _)| is_foreign(*other)) {
+        if functions.owners(id).any(is_foreign) {
             return false;
         }
-        let owner = self.grant(peer).and_then(|grant| grant.owner.clone());
-        match self.holders.get(id) {
-            Some(Holder::Trusted) => false,
-            Some(Holder::Owner(name)) => owner.as_ref() == Some(name),
-            None => self.has_room(owner) && !self.is_expected(id, &is_foreign),
+        let owner = workers.grant(peer).and_then(|grant| grant.owner.as_ref());
+        if let Some(holder) = self.holders.get(id) {
+            return holder.is_some() && holder.as_ref() == owner;
         }
+        let held = || self.holders.values().filter(|holder| holder.as_ref() == owner).count();
+        self.holders.len() < REMEMBERED
+            && (owner.is_none() || held() < limit)
+            && !workers.with_prefix_of(id).chain(users).any(is_foreign)
     }
 
-    fn has_room(&self, owner: Option<String>) -> bool {
-        let own = owner.map(Holder::Owner);
-        let held = || self.holders.values().filter(|holder| Some(*holder) == own.as_ref()).count();
-        self.holders.len() < REMEMBERED && (own.is_none() || held() < self.limits.functions)
-    }
-
-    /// Returns `true` if the id has the prefix of another guest, or if another worker's triggers or calls use it.
-    fn is_expected(&self, id: &str, is_foreign: &dyn Fn(Peer) -> bool) -> bool {
-        let mut prefixed = self.workers.iter().filter_map(|(other, worker)| {
-            worker.grant.as_ref().and_then(|grant| grant.prefix.as_deref()).map(|prefix| (*other, prefix))
-        });
-        prefixed.any(|(other, prefix)| id.starts_with(prefix) && is_foreign(other))
-            || self.triggers.values().any(|known| known.function_id == id && is_foreign(known.owner))
-            || self.observers.values().any(|known| known.target == id && is_foreign(known.owner))
-    }
-
-    /// Records the holder of an id that a connection registers, and ends claims with a weaker right to it.
-    pub(super) fn record_holder(&mut self, peer: Peer, id: &str) {
-        let Some(grant) = self.grant(peer) else { return self.reserve(id) };
-        if let Some(owner) = grant.owner.clone()
-            && self.holders.len() < REMEMBERED
-        {
-            self.holders.entry(id.to_owned()).or_insert(Holder::Owner(owner));
-        }
-        if grant.assigns(id) {
-            self.end_claims(peer, id);
+    /// Records the owner whose guests hold an id, unless its holder is known.
+    pub(super) fn record(&mut self, id: &str, owner: String) {
+        if self.holders.len() < REMEMBERED {
+            self.holders.entry(id.to_owned()).or_insert(Some(owner));
         }
     }
 
     /// Reserves an id for workers without access rules and for those to which the rules assign it.
-    pub(crate) fn reserve(&mut self, id: &str) {
-        if self.holders.contains_key(id) || self.holders.len() < REMEMBERED {
-            self.holders.insert(id.to_owned(), Holder::Trusted);
-        }
-        self.end_claims(Peer::HUB, id);
-    }
-
-    /// Reserves an id for which a call waits, unless its holder is known.
-    pub(crate) fn reserve_unknown(&mut self, id: &str) {
-        if !self.is_registered(id) && !self.holders.contains_key(id) {
-            self.reserve(id);
-        }
-    }
-
-    fn end_claims(&mut self, peer: Peer, id: &str) {
-        let registered = self.functions.get(id).map(|function| function.registrations.as_slice());
-        let is_claim = |other: Peer| self.grant(other).is_some_and(|grant| !grant.assigns(id));
-        let others = registered.unwrap_or_default().iter().map(|(other, _)| *other);
-        let ended: Vec<Peer> =
-            others.filter(|other| is_claim(*other) && !self.is_same_owner(peer, *other)).collect();
-        for other in ended {
-            if let Some(worker) = self.workers.get_mut(&other) {
-                worker.functions.remove(id);
-            }
-            self.drop_function(other, id);
-            self.note(other, &format!("`{id}` is no longer registered: it belongs to another worker"));
-            self.reject(other, id);
+    pub(super) fn reserve(&mut self, id: &str) {
+        if self.is_held(id) || self.holders.len() < REMEMBERED {
+            self.holders.insert(id.to_owned(), None);
         }
     }
 }

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use crate::error::CallError;
+
 /// The parts of a call that a filter can read.
 const ROOTS: [&str; 5] = ["input", "output", "error", "caller", "metadata"];
 
@@ -31,31 +33,28 @@ enum Operator {
     Exists,
 }
 
-type Rejection = (&'static str, String);
-
 impl Filter {
     /// Parses `{"input.amount": {"$gte": 500}}`.
-    pub(super) fn new(filters: Option<&Value>) -> Result<Self, Rejection> {
+    pub(super) fn new(filters: Option<&Value>) -> Result<Self, CallError> {
         let filters = match filters {
             None | Some(Value::Null) => return Ok(Self::default()),
             Some(Value::Object(filters)) => filters,
-            Some(_) => return Err(("INVALID_FILTER", "a filter must be an object of paths".to_owned())),
+            Some(_) => return Err(invalid("a filter must be an object of paths")),
         };
         let mut conditions = Vec::new();
         for (path, wanted) in filters {
             let names: Vec<String> = path.split('.').map(str::to_owned).collect();
             if !ROOTS.contains(&names[0].as_str()) {
                 let text = format!("`{path}` must start with one of {}", ROOTS.join(", "));
-                return Err(("INVALID_FILTER_PATH", text));
+                return Err(CallError::new("INVALID_FILTER_PATH", text));
             }
             let Value::Object(wanted) = wanted else {
-                let text = format!("`{path}` needs an operator, as in {{\"$eq\": …}}");
-                return Err(("INVALID_FILTER", text));
+                return Err(invalid(format!("`{path}` needs an operator, as in {{\"$eq\": …}}")));
             };
             for (name, operand) in wanted {
                 let operator = Operator::parse(name, operand);
-                let operator = operator
-                    .ok_or_else(|| ("INVALID_FILTER", format!("unknown operator `{name}` for `{path}`")))?;
+                let operator =
+                    operator.ok_or_else(|| invalid(format!("unknown operator `{name}` for `{path}`")))?;
                 conditions.push(Condition { path: names.clone(), operator, operand: operand.clone() });
             }
         }
@@ -65,6 +64,10 @@ impl Filter {
     pub(super) fn fits(&self, event: &Value) -> bool {
         self.0.iter().all(|condition| condition.holds(event))
     }
+}
+
+fn invalid(text: impl Into<String>) -> CallError {
+    CallError::new("INVALID_FILTER", text)
 }
 
 impl Operator {
@@ -152,7 +155,7 @@ mod tests {
             (json!({ "input.n": { "$in": 3 } }), "INVALID_FILTER"),
             (json!({ "n": { "$eq": 5 } }), "INVALID_FILTER_PATH"),
         ] {
-            assert_eq!(Filter::new(Some(&filter)).unwrap_err().0, code, "{filter}");
+            assert_eq!(Filter::new(Some(&filter)).unwrap_err().code, code, "{filter}");
         }
     }
 }

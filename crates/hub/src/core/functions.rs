@@ -6,11 +6,16 @@
 //! taken over. A connection under access rules takes over only from the same owner; if the rules assign it an id that
 //! others also registered, it receives the calls only once all others are gone.
 
-use serde_json::Value;
-use serde_json::value::RawValue;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Core, Effect, Peer};
-use crate::wire::{Object, RegisterFunction};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::{Peer, Workers};
+use crate::error::CallError;
+
+/// Maximum number of functions described in one call.
+const MAX_DESCRIBED: usize = 32;
 
 /// Description of a function.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,128 +28,188 @@ pub(crate) struct FunctionSpec {
     pub(crate) remote: bool,
 }
 
-/// The registrations of one id, the newest last; never empty.
-#[derive(Debug)]
-pub(super) struct Function {
-    pub(super) registrations: Vec<(Peer, FunctionSpec)>,
+/// The functions of this process and of the workers.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    /// The registrations of each id, the newest last; never empty.
+    registrations: BTreeMap<String, Vec<(Peer, FunctionSpec)>>,
+    /// The ids that each worker registered.
+    registered: BTreeMap<Peer, BTreeSet<String>>,
 }
 
-impl Function {
-    pub(super) fn owner(&self) -> Option<(Peer, &FunctionSpec)> {
-        self.registrations.last().map(|(peer, spec)| (*peer, spec))
-    }
-}
-
-impl Core {
+impl Functions {
     /// Registers a function of this process.
-    pub(crate) fn provide(&mut self, id: &str, spec: FunctionSpec) {
-        self.functions.insert(id.to_owned(), Function { registrations: vec![(Peer::HUB, spec)] });
-        self.refresh_observers(id);
-        self.effects.push(Effect::FunctionsChanged);
+    pub(super) fn provide(&mut self, id: &str, spec: FunctionSpec) {
+        self.registrations.insert(id.to_owned(), vec![(Peer::HUB, spec)]);
     }
 
-    pub(super) fn register_function(&mut self, peer: Peer, function: &RegisterFunction<'_>) {
-        let Some(worker) = self.workers.get(&peer) else { return };
-        let grant = worker.grant.clone();
-        let id =
-            grant.as_ref().map_or_else(|| function.id.clone(), |grant| grant.registered_id(&function.id));
-        if !self.may_register(peer, &id, parse_payload(function.metadata).as_ref()) {
-            self.note(peer, &format!("`{id}` is not registered: not allowed"));
-            return self.reject(peer, &function.id);
-        }
-        if !worker.functions.contains(&id) && worker.functions.len() >= self.limits.functions {
-            self.note(peer, &format!("`{id}` is not registered: it has {} functions", self.limits.functions));
-            return self.reject(peer, &id);
-        }
-        if self.owner_of(&id) == Some(Peer::HUB) {
-            self.note(peer, &format!("`{id}` is not registered: it belongs to the hub"));
-            return self.reject(peer, &id);
-        }
-        if function.invocation.is_some() {
-            self.note(peer, &format!("`{id}` is behind a URL and cannot be called: the hub fetches nothing"));
-        }
-        let spec = FunctionSpec {
-            description: function.description.clone(),
-            request_format: parse_payload(function.formats.request),
-            response_format: parse_payload(function.formats.response),
-            metadata: parse_payload(function.metadata),
-            remote: function.invocation.is_some(),
-        };
-        self.put_function(peer, &id, spec);
-    }
-
-    fn put_function(&mut self, peer: Peer, id: &str, spec: FunctionSpec) {
-        self.record_holder(peer, id);
-        let is_guarded = self.grant(peer).is_some();
-        let yields = is_guarded && self.owner_of(id).is_some_and(|owner| !self.is_same_owner(peer, owner));
-        let function =
-            self.functions.entry(id.to_owned()).or_insert_with(|| Function { registrations: Vec::new() });
-        match function.registrations.iter_mut().find(|(owner, _)| *owner == peer) {
+    /// Registers a function of a worker. Returns the number of registrations of its id, or `None` for a repetition,
+    /// which changes nothing.
+    pub(super) fn register(
+        &mut self,
+        workers: &Workers,
+        peer: Peer,
+        id: &str,
+        spec: FunctionSpec,
+    ) -> Option<usize> {
+        let all = self.registrations.entry(id.to_owned()).or_default();
+        let receives = all.last().is_none_or(|(owner, _)| workers.may_take_over(peer, *owner));
+        match all.iter_mut().find(|(owner, _)| *owner == peer) {
             // Older SDKs send every registration twice. A repetition does not change the order.
-            Some((_, known)) if *known == spec => return,
+            Some((_, known)) if *known == spec => return None,
             Some((_, known)) => *known = spec,
-            None if yields => function.registrations.insert(0, (peer, spec)),
-            None => function.registrations.push((peer, spec)),
+            None if receives => all.push((peer, spec)),
+            None => all.insert(0, (peer, spec)),
         }
-        let contested = function.registrations.len() > 1;
-        if let Some(worker) = self.workers.get_mut(&peer) {
-            worker.functions.insert(id.to_owned());
-        }
-        // Under access rules, the function's owner decides which triggers may call it.
-        if contested || self.has_guarded() {
-            self.refresh_function(id);
-        }
-        self.refresh_observers(id);
-        self.effects.push(Effect::FunctionsChanged);
+        self.registered.entry(peer).or_default().insert(id.to_owned());
+        Some(all.len())
     }
 
-    pub(super) fn unregister_function(&mut self, peer: Peer, id: &str) {
-        let id = self.grant(peer).map_or_else(|| id.to_owned(), |grant| grant.registered_id(id));
-        let Some(worker) = self.workers.get_mut(&peer) else { return };
-        if worker.functions.remove(&id) {
-            self.drop_function(peer, &id);
-            self.effects.push(Effect::FunctionsChanged);
+    /// Removes a connection's registration of the id, and no other. Returns the number of those that remain, or `None`
+    /// if there was none.
+    pub(super) fn unregister(&mut self, peer: Peer, id: &str) -> Option<usize> {
+        let ids = self.registered.get_mut(&peer)?;
+        if !ids.remove(id) {
+            return None;
         }
-    }
-
-    /// Removes this connection's registration of the id, and no other.
-    pub(super) fn drop_function(&mut self, peer: Peer, id: &str) {
-        let Some(function) = self.functions.get_mut(id) else { return };
-        function.registrations.retain(|(owner, _)| *owner != peer);
-        if function.registrations.is_empty() {
-            self.functions.remove(id);
-            self.refresh_observers(id);
-        } else {
-            self.refresh_function(id);
+        if ids.is_empty() {
+            self.registered.remove(&peer);
         }
+        let all = self.registrations.get_mut(id)?;
+        all.retain(|(owner, _)| *owner != peer);
+        let left = all.len();
+        if left == 0 {
+            self.registrations.remove(id);
+        }
+        Some(left)
     }
 
-    pub(super) fn owner_of(&self, id: &str) -> Option<Peer> {
-        self.functions.get(id).and_then(Function::owner).map(|(peer, _)| peer)
+    /// Returns the ids that a worker registered.
+    pub(super) fn of(&self, peer: Peer) -> Vec<&str> {
+        self.registered.get(&peer).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// Returns `true` if a connection or this process has registered the function.
-    pub(crate) fn is_registered(&self, id: &str) -> bool {
-        self.owner_of(id).is_some()
+    /// Returns `true` if a worker registered the id.
+    pub(super) fn is_of(&self, peer: Peer, id: &str) -> bool {
+        self.registered.get(&peer).is_some_and(|ids| ids.contains(id))
+    }
+
+    /// Returns the number of ids that a worker registered.
+    pub(super) fn count(&self, peer: Peer) -> usize {
+        self.registered.get(&peer).map_or(0, BTreeSet::len)
+    }
+
+    /// Returns the connections that registered the id, the newest last.
+    pub(super) fn owners(&self, id: &str) -> impl DoubleEndedIterator<Item = Peer> {
+        self.registrations.get(id).into_iter().flatten().map(|(peer, _)| *peer)
+    }
+
+    /// Returns the connection that receives the calls, and its description of the function.
+    pub(super) fn get(&self, id: &str) -> Option<(Peer, &FunctionSpec)> {
+        self.registrations.get(id)?.last().map(|(peer, spec)| (*peer, spec))
+    }
+
+    pub(super) fn owner(&self, id: &str) -> Option<Peer> {
+        self.get(id).map(|(peer, _)| peer)
     }
 
     /// Returns `true` if this connection registered the function but another one receives its calls.
     pub(super) fn is_superseded(&self, peer: Peer, id: &str) -> bool {
-        self.functions.get(id).is_some_and(|function| {
-            let registered = function.registrations.iter().any(|(owner, _)| *owner == peer);
-            registered && function.owner().is_some_and(|(owner, _)| owner != peer)
+        self.owners(id).any(|owner| owner == peer) && self.owner(id) != Some(peer)
+    }
+
+    /// Lists the functions that match a query and that the connection may see.
+    pub(super) fn list(&self, workers: &Workers, from: Peer, query: &Value) -> Value {
+        let internal = query.get("include_internal").and_then(Value::as_bool).unwrap_or_default();
+        let text = |name: &str| query.get(name).and_then(Value::as_str);
+        let wanted: Option<Vec<&str>> = match (text("worker"), query.get("workers").and_then(Value::as_array))
+        {
+            (Some(one), _) => Some(vec![one]),
+            (None, Some(several)) if !several.is_empty() => {
+                Some(several.iter().filter_map(Value::as_str).collect())
+            }
+            _ => None,
+        };
+        let rows = self.registrations.iter().filter_map(|(id, all)| {
+            let (owner, spec) = all.last()?;
+            let name = workers.listed_name(*owner);
+            let visible = (internal || !id.starts_with("engine::"))
+                && may_see(workers, from, id, spec)
+                && text("prefix").is_none_or(|prefix| id.starts_with(prefix))
+                && wanted.as_ref().is_none_or(|wanted| wanted.contains(&name.as_str()))
+                && text("search").is_none_or(|word| {
+                    id.contains(word) || spec.description.as_ref().is_some_and(|text| text.contains(word))
+                });
+            visible.then(|| spec.row(id, &name))
+        });
+        json!({ "functions": rows.collect::<Vec<Value>>() })
+    }
+
+    /// Describes one function or several. `triggers` returns those of a function.
+    pub(super) fn describe(
+        &self,
+        workers: &Workers,
+        from: Peer,
+        query: &Value,
+        triggers: impl Fn(&str) -> Value,
+    ) -> Result<Value, CallError> {
+        let describe = |id: &str| {
+            let (owner, spec) = self.get(id).ok_or("not_found")?;
+            let info = || spec.info(id, &workers.listed_name(owner), triggers(id));
+            may_see(workers, from, id, spec).then(info).ok_or("forbidden")
+        };
+        if let Some(id) = query.get("function_id").and_then(Value::as_str) {
+            return describe(id).map_err(|error| match error {
+                "forbidden" => CallError::forbidden(id),
+                _ => CallError::new("NOT_FOUND", format!("Function {id} not found")),
+            });
+        }
+        let ids = query.get("function_ids").and_then(Value::as_array);
+        let ids = ids
+            .filter(|ids| ids.len() <= MAX_DESCRIBED && ids.iter().all(Value::is_string))
+            .ok_or_else(|| {
+                let text = format!("give function_id, or function_ids with up to {MAX_DESCRIBED} ids");
+                CallError::new("INVALID_ARGUMENTS", text)
+            })?;
+        let infos = ids
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|id| describe(id).unwrap_or_else(|error| json!({ "function_id": id, "error": error })));
+        Ok(json!({ "functions": infos.collect::<Vec<Value>>() }))
+    }
+}
+
+fn may_see(workers: &Workers, from: Peer, id: &str, spec: &FunctionSpec) -> bool {
+    workers.grant(from).is_none_or(|grant| grant.may_call(id, spec.metadata.as_ref()))
+}
+
+impl FunctionSpec {
+    fn row(&self, id: &str, worker: &str) -> Value {
+        json!({
+            "function_id": id,
+            "worker_name": worker,
+            "description": self.description,
+            "request_format": self.request_format,
+            "response_format": self.response_format,
+            "metadata": self.metadata,
+            "namespace": "default",
         })
     }
 
-    /// Sends a rejection to SDKs that understand it; older ones ignore the message.
-    pub(super) fn reject(&mut self, peer: Peer, id: &str) {
-        let owner = self.own.to_string();
-        let message = Object::message("registrationrejected")
-            .text("code", "FUNCTION_NAMESPACE_CONFLICT")
-            .text("namespace", "default")
-            .text("function_id", id)
-            .text("owner_worker_id", &owner);
-        self.send(peer, message.end());
+    fn info(&self, id: &str, worker: &str, triggers: Value) -> Value {
+        let mut info = Map::new();
+        info.insert("function_id".to_owned(), id.into());
+        info.insert("namespace".to_owned(), "default".into());
+        info.insert("worker_name".to_owned(), worker.into());
+        info.insert("registered_triggers".to_owned(), triggers);
+        let optional = [
+            ("description", self.description.clone().map(Value::from)),
+            ("request_schema", self.request_format.clone()),
+            ("response_schema", self.response_format.clone()),
+            ("metadata", self.metadata.clone()),
+        ];
+        info.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        Value::Object(info)
     }
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Core;
-use super::observers::Activation;
+use super::Workers;
 use crate::wire::{Object, Source, Trace};
 
 /// Data captured by default.
@@ -35,30 +34,37 @@ pub(super) struct FinishedCall<'a> {
     pub(super) outcome: Result<&'a str, &'a str>,
 }
 
-impl Core {
+/// The activation of an observer, for a call of its target.
+#[derive(Debug, Clone)]
+pub(super) struct Activation {
+    pub(super) observer: String,
+    pub(super) id: Uuid,
+    pub(super) depth: u32,
+}
+
+impl FinishedCall<'_> {
     /// Returns everything known about a call, for filters and targets.
-    pub(super) fn event(&self, ended: &FinishedCall<'_>) -> Value {
+    pub(super) fn event(&self, workers: &Workers) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let mut event = json!({ "input": json(&ended.seen.input) });
-        match ended.outcome {
+        let mut event = json!({ "input": json(&self.seen.input) });
+        match self.outcome {
             Ok(result) => event["output"] = json(result),
             Err(error) => {
                 let error = json(error);
                 event["error"] = json!({ "code": error["code"], "message": error["message"] });
             }
         }
-        let worker = self.workers.values().find(|worker| Some(worker.id) == ended.seen.caller);
-        if let Some(worker) = worker {
-            event["caller"] = json!({ "worker_id": worker.id, "worker_name": worker.name() });
+        if let Some(id) = self.seen.caller
+            && let Some(worker) = workers.find(id)
+        {
+            event["caller"] = json!({ "worker_id": id, "worker_name": worker.name() });
         }
-        if let Some(metadata) = &ended.seen.metadata {
+        if let Some(metadata) = &self.seen.metadata {
             event["metadata"] = json(metadata);
         }
         event
     }
-}
 
-impl FinishedCall<'_> {
     /// Returns the message for a target, limited to the data that the source captures.
     pub(super) fn envelope(&self, source: &Source, activation: &Activation, event: &Value) -> String {
         let mut envelope = Object::new()
@@ -81,5 +87,12 @@ impl FinishedCall<'_> {
             .raw("started_at_ms", &self.began.as_millis().to_string())
             .raw("duration_ms", &format!("{:.3}", self.took.as_secs_f64() * 1000.0))
             .end()
+    }
+}
+
+impl Activation {
+    /// Returns the JSON that the target's worker receives.
+    pub(super) fn json(&self) -> String {
+        Object::new().text("observer_id", &self.observer).id("activation_id", self.id).end()
     }
 }

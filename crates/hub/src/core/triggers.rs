@@ -3,20 +3,30 @@
 //! The hub does not fire the triggers of a worker's type; the provider does, with ordinary calls. The hub ensures that
 //! the provider knows every active trigger exactly once, and no inactive one.
 
-use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::functions::parse_payload;
-use super::{Core, Effect, Peer};
-use crate::wire::{Formats, Object, RegisterTrigger};
+use super::{Effect, Peer, Rights, Subscriber, Workers, parse_payload};
+use crate::wire::{Object, RegisterTriggerType};
 
-/// Providers of a type, the newest last; never empty.
-#[derive(Debug)]
-pub(super) struct TriggerType {
-    pub(super) providers: Vec<Peer>,
-    pub(super) description: String,
-    pub(super) request_format: Option<Value>,
-    pub(super) call_format: Option<Value>,
+/// The trigger types and triggers.
+#[derive(Debug, Default)]
+pub(super) struct Triggers {
+    types: BTreeMap<String, TriggerType>,
+    triggers: BTreeMap<String, Trigger>,
+    /// Number of triggers of each owner.
+    counts: HashMap<Peer, usize>,
+}
+
+#[derive(Debug, Default)]
+struct TriggerType {
+    /// The newest last; never empty.
+    providers: Vec<Peer>,
+    description: String,
+    request_format: Option<Value>,
+    call_format: Option<Value>,
 }
 
 /// A function to call when a trigger fires.
@@ -26,77 +36,29 @@ pub(super) struct Trigger {
     pub(super) owner: Peer,
     pub(super) trigger_type: String,
     pub(super) function_id: String,
-    pub(super) config: String,
-    pub(super) metadata: Option<String>,
+    config: String,
+    metadata: Option<String>,
     /// The provider that received the trigger.
     placed: Option<Peer>,
 }
 
-/// A function to call when a trigger type of this process fires.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subscriber {
-    pub(crate) function_id: String,
-    pub(crate) config: String,
-}
-
-impl Core {
+impl Triggers {
     /// Registers a trigger type of this process.
-    pub(crate) fn provide_type(&mut self, id: &str, description: &str) {
-        let offered = TriggerType {
-            providers: vec![Peer::HUB],
-            description: description.to_owned(),
-            request_format: None,
-            call_format: None,
-        };
+    pub(super) fn provide_type(&mut self, id: &str, description: &str) {
+        let (providers, description) = (vec![Peer::HUB], description.to_owned());
+        let offered = TriggerType { providers, description, ..TriggerType::default() };
         self.types.insert(id.to_owned(), offered);
-        self.refresh_type(id);
     }
 
-    /// Returns the triggers of a type of this process.
-    pub(crate) fn subscribers(&self, trigger_type: &str) -> Vec<Subscriber> {
-        let placed = self
-            .triggers
-            .values()
-            .filter(|trigger| trigger.trigger_type == trigger_type && trigger.placed == Some(Peer::HUB));
-        placed
-            .map(|trigger| Subscriber {
-                function_id: trigger.function_id.clone(),
-                config: trigger.config.clone(),
-            })
-            .collect()
-    }
-
-    pub(super) fn register_type(
-        &mut self,
-        peer: Peer,
-        id: &str,
-        description: Option<String>,
-        formats: &Formats<'_>,
-    ) {
-        if self.grant(peer).is_some_and(|grant| !grant.may_register_types) {
-            return self.note(peer, &format!("the trigger type `{id}` is not registered: not allowed"));
+    /// Registers a trigger type of a worker.
+    pub(super) fn register_type(&mut self, peer: Peer, new: RegisterTriggerType<'_>) {
+        let offered = self.types.entry(new.id).or_default();
+        if !offered.providers.contains(&peer) {
+            offered.providers.push(peer);
         }
-        let providers = self.types.get(id).map(|offered| offered.providers.as_slice()).unwrap_or_default();
-        let is_taken = providers.iter().any(|provider| !self.is_same_owner(peer, *provider));
-        if is_taken && self.grant(peer).is_some() {
-            return self.note(peer, &format!("the trigger type `{id}` belongs to another worker"));
-        }
-        let entry = self.types.entry(id.to_owned()).or_insert_with(|| TriggerType {
-            providers: Vec::new(),
-            description: String::new(),
-            request_format: None,
-            call_format: None,
-        });
-        if entry.providers.last() == Some(&Peer::HUB) {
-            return self.note(peer, &format!("the trigger type `{id}` belongs to the hub"));
-        }
-        if !entry.providers.contains(&peer) {
-            entry.providers.push(peer);
-        }
-        entry.description = description.unwrap_or_default();
-        entry.request_format = parse_payload(formats.request);
-        entry.call_format = parse_payload(formats.response);
-        self.refresh_type(id);
+        offered.description = new.description.unwrap_or_default();
+        offered.request_format = parse_payload(new.formats.request);
+        offered.call_format = parse_payload(new.formats.response);
     }
 
     pub(super) fn unregister_type(&mut self, peer: Peer, id: &str) {
@@ -105,220 +67,244 @@ impl Core {
         if offered.providers.is_empty() {
             self.types.remove(id);
         }
-        self.refresh_type(id);
     }
 
-    pub(super) fn drop_types(&mut self, peer: Peer) {
-        let offered: Vec<String> = self.types.keys().cloned().collect();
-        for id in offered {
-            if self.types.get(&id).is_some_and(|offered| offered.providers.contains(&peer)) {
-                self.unregister_type(peer, &id);
-            }
-        }
+    /// Returns the providers of a type, the newest last.
+    pub(super) fn providers(&self, id: &str) -> &[Peer] {
+        self.types.get(id).map(|offered| offered.providers.as_slice()).unwrap_or_default()
     }
 
-    pub(super) fn register_trigger(&mut self, peer: Peer, mut trigger: RegisterTrigger<'_>) {
-        trigger.function_id = self.full_id(peer, &trigger.function_id);
-        let refusal = self.trigger_rejection(peer, &trigger);
-        if let Some(reason) = refusal {
-            return self.reject_trigger(peer, &trigger, &reason);
-        }
-        let id = trigger.id.clone();
-        let new = Trigger {
-            owner: peer,
-            trigger_type: trigger.trigger_type,
-            function_id: trigger.function_id,
-            config: trigger.config.map_or("{}", RawValue::get).to_owned(),
-            metadata: trigger.metadata.map(|raw| raw.get().to_owned()),
-            placed: None,
-        };
-        self.put_trigger(&id, new);
+    /// Returns the types that a worker provides.
+    pub(super) fn types_of(&self, peer: Peer) -> Vec<String> {
+        let provided = self.types.iter().filter(|(_, offered)| offered.providers.contains(&peer));
+        provided.map(|(id, _)| id.clone()).collect()
     }
 
-    fn put_trigger(&mut self, id: &str, mut new: Trigger) {
-        self.count_trigger(new.owner, 1);
-        let old = self.triggers.remove(id);
-        if let Some(old) = &old {
-            self.count_trigger(old.owner, -1);
-            let same = old.trigger_type == new.trigger_type && old.function_id == new.function_id;
-            if same && old.config == new.config && old.metadata == new.metadata {
-                // Sent again after a reconnect: the provider knows it already.
-                new.placed = old.placed;
-            } else if old.trigger_type != new.trigger_type || self.is_superseded(new.owner, &new.function_id)
-            {
-                // If the provider receives the new trigger, that replaces the old one.
-                self.displace(id, &old.trigger_type, old.placed);
-            }
-        }
-        self.triggers.insert(id.to_owned(), new);
-        self.refresh_trigger(id);
+    pub(super) fn get(&self, id: &str) -> Option<&Trigger> {
+        self.triggers.get(id)
     }
 
-    fn count_trigger(&mut self, owner: Peer, by: isize) {
-        if let Some(worker) = self.workers.get_mut(&owner) {
-            worker.triggers = worker.triggers.saturating_add_signed(by);
-        }
+    /// Returns the number of triggers of an owner.
+    pub(super) fn count(&self, owner: Peer) -> usize {
+        self.counts.get(&owner).copied().unwrap_or_default()
     }
 
-    fn trigger_rejection(&self, peer: Peer, trigger: &RegisterTrigger<'_>) -> Option<String> {
-        let worker = self.workers.get(&peer)?;
-        let denied = worker.grant.as_ref().is_some_and(|grant| !grant.may_subscribe(&trigger.trigger_type));
-        if denied {
-            return Some(format!("trigger type '{}' not allowed", trigger.trigger_type));
+    /// Returns the owners of the triggers that call a function.
+    pub(super) fn owners(&self, function_id: &str) -> impl Iterator<Item = Peer> {
+        let calling = self.triggers.values().filter(move |trigger| trigger.function_id == function_id);
+        calling.map(|trigger| trigger.owner)
+    }
+
+    /// Returns the triggers of a type of this process.
+    pub(super) fn subscribers(&self, trigger_type: &str) -> Vec<Subscriber> {
+        let of_type = self.triggers.values().filter(|trigger| trigger.trigger_type == trigger_type);
+        of_type.filter(|trigger| trigger.placed == Some(Peer::HUB)).map(Trigger::subscriber).collect()
+    }
+
+    /// Returns an error if a worker may not register a trigger. A worker can have up to `limit` triggers.
+    pub(super) fn check(
+        &self,
+        id: &str,
+        new: &Trigger,
+        rights: Rights<'_>,
+        limit: usize,
+    ) -> Result<(), String> {
+        let Trigger { owner: peer, trigger_type, function_id, .. } = new;
+        if rights.workers.grant(*peer).is_some_and(|grant| !grant.may_subscribe(trigger_type)) {
+            return Err(format!("trigger type '{trigger_type}' not allowed"));
         }
-        let config = trigger.config.map_or("{}", RawValue::get);
-        if let Some(id) = self.denied_function(peer, &trigger.function_id, config) {
-            return Some(format!("function '{id}' not allowed"));
+        if let Some(id) = rights.denied_function(*peer, function_id, &new.config) {
+            return Err(format!("function '{id}' not allowed"));
         }
-        let known = self.triggers.get(&trigger.id);
-        if known.is_none_or(|known| known.owner != peer) && worker.triggers >= self.limits.triggers {
-            return Some(format!("a worker may have at most {} triggers", self.limits.triggers));
+        let known = self.triggers.get(id);
+        if known.is_none_or(|known| known.owner != *peer) && self.count(*peer) >= limit {
+            return Err(format!("a worker may have at most {limit} triggers"));
         }
         // The same subscription on a new connection belongs to a worker that reconnected.
-        let taken = known.is_some_and(|known| {
-            known.owner != peer
-                && (known.function_id != trigger.function_id
-                    || known.trigger_type != trigger.trigger_type
-                    || !self.may_take_over(peer, known.owner))
+        let is_taken = known.is_some_and(|known| {
+            known.owner != *peer
+                && (known.function_id != *function_id
+                    || known.trigger_type != *trigger_type
+                    || !rights.workers.may_take_over(*peer, known.owner))
         });
-        taken.then(|| "the trigger id belongs to another worker".to_owned())
+        if is_taken { Err("the trigger id belongs to another worker".to_owned()) } else { Ok(()) }
     }
 
-    fn reject_trigger(&mut self, peer: Peer, trigger: &RegisterTrigger<'_>, reason: &str) {
-        let error = Object::new().text("code", "trigger_registration_failed").text("message", reason).end();
-        let message = Object::message("triggerregistrationresult")
-            .text("id", &trigger.id)
-            .text("trigger_type", &trigger.trigger_type)
-            .text("function_id", &trigger.function_id)
-            .raw("error", &error);
-        self.send(peer, message.end());
-    }
-
-    /// Adds a trigger that outlives connections.
-    pub(super) fn keep_trigger(&mut self, id: &str, trigger_type: &str, function_id: &str, config: &Value) {
-        let trigger = Trigger {
-            owner: Peer::HUB,
-            trigger_type: trigger_type.to_owned(),
-            function_id: function_id.to_owned(),
-            config: config.to_string(),
-            metadata: None,
-            placed: None,
-        };
-        self.put_trigger(id, trigger);
-    }
-
-    /// Removes a trigger of this owner; returns `false` if there is none.
-    pub(super) fn remove_trigger(&mut self, owner: Peer, id: &str) -> bool {
-        if self.triggers.get(id).is_none_or(|trigger| trigger.owner != owner) {
-            return false;
+    /// Adds a trigger, or replaces the one with the same id.
+    pub(super) fn put(&mut self, id: &str, mut new: Trigger, rights: Rights<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(old) = self.take(id) {
+            if old.is_same(&new) {
+                // Sent again after a reconnect: the provider knows it already.
+                new.placed = old.placed;
+            } else if old.trigger_type != new.trigger_type || !new.may_fire(rights) {
+                // If the provider receives the new trigger, that replaces the old one.
+                effects.extend(old.removal(id));
+            }
         }
-        if let Some(trigger) = self.triggers.remove(id) {
-            self.count_trigger(owner, -1);
-            self.displace(id, &trigger.trigger_type, trigger.placed);
+        effects.extend(new.refresh(id, self.provider(&new.trigger_type), rights));
+        *self.counts.entry(new.owner).or_default() += 1;
+        self.triggers.insert(id.to_owned(), new);
+        effects
+    }
+
+    /// Removes a trigger of this owner.
+    pub(super) fn remove(&mut self, owner: Peer, id: &str) -> Option<Trigger> {
+        self.triggers.get(id).filter(|trigger| trigger.owner == owner)?;
+        self.take(id)
+    }
+
+    /// Removes the triggers of an owner.
+    pub(super) fn remove_all(&mut self, owner: Peer) -> Vec<Effect> {
+        self.counts.remove(&owner);
+        let removed = self.triggers.extract_if(.., |_, trigger| trigger.owner == owner);
+        removed.filter_map(|(id, trigger)| trigger.removal(&id)).collect()
+    }
+
+    /// Removes a trigger that its provider rejected; returns the message to its owner.
+    pub(super) fn reject(&mut self, provider: Peer, id: &str, error: &RawValue) -> Option<Effect> {
+        self.triggers.get(id).filter(|trigger| trigger.placed == Some(provider))?;
+        let trigger = self.take(id)?;
+        Some(trigger.rejection(id, error.get()))
+    }
+
+    fn take(&mut self, id: &str) -> Option<Trigger> {
+        let trigger = self.triggers.remove(id)?;
+        if let Some(count) = self.counts.get_mut(&trigger.owner) {
+            *count = count.saturating_sub(1);
         }
-        true
+        Some(trigger)
     }
 
-    pub(super) fn unregister_trigger(&mut self, peer: Peer, id: &str) {
-        self.remove_trigger(peer, id);
+    /// Ensures that only the right providers know the triggers that meet the condition.
+    pub(super) fn refresh(
+        &mut self,
+        rights: Rights<'_>,
+        is_concerned: impl Fn(&Trigger) -> bool,
+    ) -> Vec<Effect> {
+        let Self { types, triggers, .. } = self;
+        let provider = |id: &str| types.get(id).and_then(|offered| offered.providers.last()).copied();
+        let concerned = triggers.iter_mut().filter(|(_, trigger)| is_concerned(trigger));
+        concerned
+            .flat_map(|(id, trigger)| trigger.refresh(id, provider(&trigger.trigger_type), rights))
+            .collect()
     }
 
-    pub(super) fn drop_triggers(&mut self, peer: Peer) {
-        let owned = self.triggers.iter().filter(|(_, trigger)| trigger.owner == peer);
-        let ids: Vec<String> = owned.map(|(id, _)| id.clone()).collect();
-        for id in ids {
-            self.remove_trigger(peer, &id);
-        }
+    fn provider(&self, trigger_type: &str) -> Option<Peer> {
+        self.providers(trigger_type).last().copied()
     }
 
-    /// Handles a provider's rejection of a trigger: notifies the owner and removes the trigger.
-    pub(super) fn trigger_result(&mut self, peer: Peer, id: &str, error: Option<&RawValue>) {
-        let Some(error) = error else { return };
-        let Some(trigger) = self.triggers.get(id).filter(|trigger| trigger.placed == Some(peer)) else {
-            return;
-        };
-        let owner = trigger.owner;
-        let message = Object::message("triggerregistrationresult")
-            .text("id", id)
-            .text("trigger_type", &trigger.trigger_type)
-            .text("function_id", &trigger.function_id)
-            .raw("error", error.get());
-        self.triggers.remove(id);
-        self.count_trigger(owner, -1);
-        self.send(owner, message.end());
+    pub(super) fn list_types(&self, workers: &Workers) -> Vec<Value> {
+        let rows = self.types.iter().map(|(id, offered)| {
+            let provider = offered.providers.last().copied().unwrap_or(Peer::HUB);
+            json!({
+                "id": id,
+                "worker_name": workers.listed_name(provider),
+                "description": offered.description,
+                "namespace": "default",
+                "trigger_request_format": offered.request_format,
+                "call_request_format": offered.call_format,
+            })
+        });
+        rows.collect()
     }
 
-    /// Places the triggers of a type with its current provider.
-    fn refresh_type(&mut self, id: &str) {
-        self.refresh_where(|trigger| trigger.trigger_type == id);
+    pub(super) fn list(&self, workers: &Workers) -> Vec<Value> {
+        let rows = self.triggers.iter().map(|(id, trigger)| {
+            let provider = self.provider(&trigger.trigger_type);
+            json!({
+                "id": id,
+                "trigger_type": trigger.trigger_type,
+                "function_id": trigger.function_id,
+                "worker_name": provider.map(|provider| workers.listed_name(provider)),
+                "config": json_of(&trigger.config),
+                "config_summary": trigger.config,
+                "metadata": trigger.metadata.as_deref().map(json_of),
+            })
+        });
+        rows.collect()
     }
 
-    /// Updates the triggers that call a function whose owner changed.
-    pub(super) fn refresh_function(&mut self, id: &str) {
-        self.refresh_where(|trigger| trigger.function_id == id);
+    /// Lists the triggers that call a function.
+    pub(super) fn list_of(&self, function_id: &str) -> Value {
+        let calling = self.triggers.iter().filter(|(_, trigger)| trigger.function_id == function_id);
+        let rows = calling.map(|(id, trigger)| {
+            let config = json_of(&trigger.config);
+            json!({ "id": id, "trigger_type": trigger.trigger_type, "config": config })
+        });
+        rows.collect()
+    }
+}
+
+impl Trigger {
+    pub(super) fn new(
+        owner: Peer,
+        trigger_type: String,
+        function_id: String,
+        config: String,
+        metadata: Option<String>,
+    ) -> Self {
+        Self { owner, trigger_type, function_id, config, metadata, placed: None }
     }
 
-    fn refresh_where(&mut self, concerned: impl Fn(&Trigger) -> bool) {
-        let found = self.triggers.iter().filter(|(_, trigger)| concerned(trigger));
-        let ids: Vec<String> = found.map(|(id, _)| id.clone()).collect();
-        for id in ids {
-            self.refresh_trigger(&id);
-        }
+    fn subscriber(&self) -> Subscriber {
+        Subscriber { function_id: self.function_id.clone(), config: self.config.clone() }
     }
 
-    /// Ensures that only the right provider knows the trigger.
-    fn refresh_trigger(&mut self, id: &str) {
-        let Some(trigger) = self.triggers.get(id) else { return };
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.trigger_type, &self.function_id) == (&other.trigger_type, &other.function_id)
+            && (&self.config, &self.metadata) == (&other.config, &other.metadata)
+    }
+
+    fn may_fire(&self, rights: Rights<'_>) -> bool {
         // If a newer connection took over a worker's function, the function would be called once too often.
-        let counts = !self.is_superseded(trigger.owner, &trigger.function_id)
-            && self.denied_function(trigger.owner, &trigger.function_id, &trigger.config).is_none();
-        let provider = self.types.get(&trigger.trigger_type).and_then(|offered| offered.providers.last());
-        let wanted = provider.copied().filter(|_| counts);
-        let (placed, trigger_type) = (trigger.placed, trigger.trigger_type.clone());
-        if placed == wanted {
-            return;
-        }
-        self.displace(id, &trigger_type, placed);
-        if let Some(provider) = wanted {
-            self.place(id, provider);
-        }
-        if let Some(trigger) = self.triggers.get_mut(id) {
-            trigger.placed = wanted;
-        }
+        !rights.functions.is_superseded(self.owner, &self.function_id)
+            && rights.denied_function(self.owner, &self.function_id, &self.config).is_none()
     }
 
-    fn place(&mut self, id: &str, provider: Peer) {
-        let Some(trigger) = self.triggers.get(id) else { return };
-        if provider == Peer::HUB {
-            let effect = Effect::Placed {
-                trigger_type: trigger.trigger_type.clone(),
-                id: id.to_owned(),
-                function_id: trigger.function_id.clone(),
-                config: trigger.config.clone(),
-            };
-            return self.effects.push(effect);
+    /// Moves the trigger to this provider, unless it may not fire.
+    fn refresh(&mut self, id: &str, provider: Option<Peer>, rights: Rights<'_>) -> Vec<Effect> {
+        let wanted = provider.filter(|_| self.may_fire(rights));
+        if self.placed == wanted {
+            return Vec::new();
         }
-        let message = Object::message("registertrigger")
-            .text("id", id)
-            .text("trigger_type", &trigger.trigger_type)
-            .text("function_id", &trigger.function_id)
-            .raw("config", &trigger.config)
-            .maybe_raw("metadata", trigger.metadata.as_deref());
-        self.send(provider, message.end());
+        let removal = self.removal(id);
+        self.placed = wanted;
+        removal.into_iter().chain(self.placement(id)).collect()
     }
 
-    /// Notifies the provider of a trigger that it was removed.
-    fn displace(&mut self, id: &str, trigger_type: &str, placed: Option<Peer>) {
-        match placed {
-            None => {}
-            Some(Peer::HUB) => {
-                let (trigger_type, id) = (trigger_type.to_owned(), id.to_owned());
-                self.effects.push(Effect::Removed { trigger_type, id });
-            }
-            Some(provider) => {
-                let message = Object::message("unregistertrigger").text("id", id);
-                self.send(provider, message.text("trigger_type", trigger_type).end());
-            }
-        }
+    /// Returns the effect that notifies the provider of the trigger.
+    fn placement(&self, id: &str) -> Option<Effect> {
+        let message = self.message("registertrigger", id).raw("config", &self.config);
+        let message = message.maybe_raw("metadata", self.metadata.as_deref());
+        self.notification(id, message, Some(self.subscriber()))
     }
+
+    /// Returns the effect that notifies the provider that the trigger was removed.
+    pub(super) fn removal(&self, id: &str) -> Option<Effect> {
+        let message = Object::message("unregistertrigger").text("id", id);
+        self.notification(id, message.text("trigger_type", &self.trigger_type), None)
+    }
+
+    fn notification(&self, id: &str, message: Object, subscriber: Option<Subscriber>) -> Option<Effect> {
+        let (trigger_type, id) = (self.trigger_type.clone(), id.to_owned());
+        Some(match self.placed? {
+            Peer::HUB => Effect::Subscription { trigger_type, id, subscriber },
+            provider => Effect::Send(provider, message.end()),
+        })
+    }
+
+    /// Returns the message that reports a rejection of the trigger to its owner.
+    pub(super) fn rejection(&self, id: &str, error: &str) -> Effect {
+        Effect::Send(self.owner, self.message("triggerregistrationresult", id).raw("error", error).end())
+    }
+
+    fn message(&self, kind: &str, id: &str) -> Object {
+        let message = Object::message(kind).text("id", id);
+        message.text("trigger_type", &self.trigger_type).text("function_id", &self.function_id)
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }

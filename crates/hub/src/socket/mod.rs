@@ -19,11 +19,12 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
+use crate::delivery;
 use crate::hub::{Hub, Shared};
 use crate::limits::Limits;
-use upgrade::{Route, Upgrade};
+use upgrade::Route;
 
-pub(crate) use pump::{MessageHandler, Outbox, Pump, Waiting};
+pub(crate) use pump::{MessageHandler, Pump};
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -40,7 +41,7 @@ impl Hub {
     /// Connections are dropped without a WebSocket close: some SDKs never reconnect after one. Connections already
     /// accepted finish their handshake first, because some SDKs give up otherwise.
     pub async fn serve(&self, listener: TcpListener, access: Access, until: impl Future<Output = ()>) {
-        self.shared.queues.start();
+        delivery::start(&self.shared);
         let gate = Gate {
             shared: Arc::clone(&self.shared),
             access: Arc::new(access),
@@ -96,7 +97,7 @@ impl Gate {
     async fn receive(self, stream: TcpStream, address: SocketAddr) {
         // Without this, small messages are delayed, which is no reason to reject the connection.
         let _ = stream.set_nodelay(true);
-        let knock = Upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
+        let knock = upgrade::accept(stream, &self.access, &self.shared, config(&self.shared.limits));
         match tokio::time::timeout(HANDSHAKE, knock).await {
             Ok(Ok((socket, route))) => self.admit(socket, route, address).await,
             Ok(Err(error)) => self.shared.note(&format!("rejected {address}: {error}")),
@@ -112,7 +113,7 @@ impl Gate {
                 }
                 Route::Telemetry => channel::drain(socket).await,
                 Route::Channel { id, key, end } => {
-                    channel::serve(&self.shared.channels, socket, &id, &key, end).await;
+                    channel::serve(&self.shared.services.channels, socket, &id, &key, end).await;
                 }
             }
         };

@@ -6,17 +6,15 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{Sink as _, Stream as _};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, Sleep, interval, sleep_until};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::Socket;
+use crate::outbox::Waiting;
 use crate::wire::holds_telemetry;
 
 /// Interval between pings, and time after which a silent peer counts as dead.
@@ -39,35 +37,6 @@ pub(crate) trait MessageHandler {
 
     /// Handles a message that is not text.
     fn on_binary(&mut self);
-}
-
-/// Sender of outgoing messages.
-#[derive(Debug)]
-pub(crate) struct Outbox {
-    messages: mpsc::UnboundedSender<String>,
-    bytes: Arc<AtomicUsize>,
-}
-
-/// Receiver of outgoing messages.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    messages: mpsc::UnboundedReceiver<String>,
-    bytes: Arc<AtomicUsize>,
-}
-
-impl Outbox {
-    pub(crate) fn new() -> (Self, Waiting) {
-        let (sender, messages) = mpsc::unbounded_channel();
-        let bytes = Arc::new(AtomicUsize::new(0));
-        (Self { messages: sender, bytes: Arc::clone(&bytes) }, Waiting { messages, bytes })
-    }
-
-    /// Adds a message and returns the number of pending bytes; `None` if the connection has ended.
-    pub(crate) fn push(&self, message: String) -> Option<usize> {
-        let length = message.len();
-        let before = self.bytes.fetch_add(length, Ordering::Relaxed);
-        self.messages.send(message).ok().map(|()| before + length)
-    }
 }
 
 pub(crate) struct Pump<E> {
@@ -174,7 +143,7 @@ impl<E: MessageHandler> Pump<E> {
     }
 
     fn write(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.writing == Writing::Idle && !self.waiting.messages.is_empty() {
+        if self.writing == Writing::Idle && !self.waiting.is_empty() {
             self.writing = Writing::Due;
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -185,9 +154,8 @@ impl<E: MessageHandler> Pump<E> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) => {}
             }
-            match self.waiting.messages.poll_recv(context) {
+            match self.waiting.poll_next(context) {
                 Poll::Ready(Some(text)) => {
-                    self.waiting.bytes.fetch_sub(text.len(), Ordering::Relaxed);
                     Pin::new(&mut self.socket).start_send(Message::text(text))?;
                     self.writing = Writing::Unflushed;
                 }

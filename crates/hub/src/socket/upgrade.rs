@@ -29,42 +29,36 @@ pub(super) enum Route {
     },
 }
 
-pub(super) struct Upgrade;
-
-impl Upgrade {
-    /// Responds to the request; returns the socket if it was admitted.
-    pub(super) async fn accept(
-        stream: TcpStream,
-        access: &Access,
-        shared: &Shared,
-        config: WebSocketConfig,
-    ) -> Result<(Socket, Route), Error> {
-        let ends = stream.local_addr().and_then(|server| Ok((server, stream.peer_addr()?))).ok();
-        let is_same_user =
-            || ends.is_some_and(|(server, client)| meerkat_process::is_same_user(server, client));
-        let mut wanted = None;
-        #[expect(clippy::result_large_err, reason = "the signature is that of the library")]
-        let callback =
-            |request: &Request, mut response: Response| match route(request, access, shared, &is_same_user) {
-                Ok(route) => {
-                    wanted = Some(route);
-                    // Some SDKs set the same option on their side when they receive this header.
-                    let value = HeaderValue::from_static("tcp-nodelay");
-                    response.headers_mut().insert("x-iii-capabilities", value);
-                    Ok(response)
-                }
-                Err((status, text)) => {
-                    let mut response = ErrorResponse::new(Some(text.to_owned()));
-                    *response.status_mut() = status;
-                    Err(response)
-                }
-            };
-        let socket = accept_hdr_async_with_config(stream, callback, Some(config)).await?;
-        let route = wanted.ok_or(Error::ConnectionClosed)?;
-        Ok((socket, route))
-    }
+/// Responds to the request; returns the socket if it was admitted.
+pub(super) async fn accept(
+    stream: TcpStream,
+    access: &Access,
+    shared: &Shared,
+    config: WebSocketConfig,
+) -> Result<(Socket, Route), Error> {
+    let ends = stream.local_addr().and_then(|server| Ok((server, stream.peer_addr()?))).ok();
+    let is_same_user = || ends.is_some_and(|(server, client)| meerkat_process::is_same_user(server, client));
+    let mut wanted = None;
+    #[expect(clippy::result_large_err, reason = "the signature is that of the library")]
+    let callback =
+        |request: &Request, mut response: Response| match route(request, access, shared, &is_same_user) {
+            Ok(route) => {
+                wanted = Some(route);
+                // Some SDKs set the same option on their side when they receive this header.
+                let value = HeaderValue::from_static("tcp-nodelay");
+                response.headers_mut().insert("x-iii-capabilities", value);
+                Ok(response)
+            }
+            Err((status, text)) => {
+                let mut response = ErrorResponse::new(Some(text.to_owned()));
+                *response.status_mut() = status;
+                Err(response)
+            }
+        };
+    let socket = accept_hdr_async_with_config(stream, callback, Some(config)).await?;
+    let route = wanted.ok_or(Error::ConnectionClosed)?;
+    Ok((socket, route))
 }
-
 type Rejection = (StatusCode, &'static str);
 
 fn route(
@@ -124,7 +118,7 @@ fn channel(id: &str, query: &BTreeMap<String, Vec<String>>, shared: &Shared) -> 
         _ => return Err((StatusCode::BAD_REQUEST, "dir must be read or write")),
     };
     let key = one("key");
-    if !shared.channels.knows(id, key) {
+    if !shared.services.channels.knows(id, key) {
         return Err((StatusCode::NOT_FOUND, "Channel not found"));
     }
     Ok(Route::Channel { id: id.to_owned(), key: key.to_owned(), end })

@@ -37,7 +37,7 @@ pub(super) async fn serve(
         Ok(grant) => grant,
         Err(text) => {
             shared.note(&format!("rejected {address}: {text}"));
-            let error = Object::new().text("code", "AUTH_ERROR").text("message", &text).end();
+            let error = CallError::new("AUTH_ERROR", text).json();
             let refusal = Object::message("error").raw("error", &error).end();
             // The other side may have disconnected.
             let _ = socket.send(Message::text(refusal)).await;
@@ -49,7 +49,6 @@ pub(super) async fn serve(
     let arrival = NewConnection { address: Some(address.ip()), at, grant: grant.clone() };
     let Link { peer, waiting, ended } = shared.connect(arrival);
     tracing::debug!(%address, "worker connected");
-    let _guest = DisconnectGuard { shared: Arc::clone(shared), peer };
     let voice = WorkerHandler::new(Arc::clone(shared), peer, grant);
     let mut pump = Pump::new(socket, waiting, voice, shared.limits.messages_per_second);
     let end = tokio::select! {
@@ -63,18 +62,6 @@ pub(super) async fn serve(
         let frame = CloseFrame { code: CloseCode::Size, reason };
         // The other side may have disconnected.
         let _ = pump.socket.close(Some(frame)).await;
-    }
-}
-
-/// Notifies the core when the connection ends, for whatever reason.
-struct DisconnectGuard {
-    shared: Arc<Shared>,
-    peer: Peer,
-}
-
-impl Drop for DisconnectGuard {
-    fn drop(&mut self) {
-        self.shared.disconnect(self.peer);
     }
 }
 
@@ -109,6 +96,13 @@ struct Verdict {
     function: String,
     text: Utf8Bytes,
     answer: BoxFuture<Result<Value, CallError>>,
+}
+
+/// Notifies the core when the connection ends, for whatever reason.
+impl Drop for WorkerHandler {
+    fn drop(&mut self) {
+        self.shared.disconnect(self.peer);
+    }
 }
 
 impl MessageHandler for WorkerHandler {
@@ -176,16 +170,16 @@ impl WorkerHandler {
 fn is_answer(text: &str) -> bool {
     matches!(
         decode(text),
-        Ok(Inbound::InvocationResult(_) | Inbound::TriggerRegistrationResult { .. } | Inbound::Ping)
+        Ok(Inbound::InvocationResult(..) | Inbound::TriggerRegistrationResult(..) | Inbound::Ping)
     )
 }
 
 /// Returns the hook to call for a message, and its input.
 fn registration_hook(grant: &Grant, text: &str) -> Option<(String, Value)> {
     let hook = match decode(text).ok()? {
-        Inbound::RegisterFunction(_) => grant.hooks.function.clone(),
-        Inbound::RegisterTrigger(_) => grant.hooks.trigger.clone(),
-        Inbound::RegisterTriggerType { .. } => grant.hooks.trigger_type.clone(),
+        Inbound::RegisterFunction(_) => grant.rules.on_function_registration_function_id.clone(),
+        Inbound::RegisterTrigger(_) => grant.rules.on_trigger_registration_function_id.clone(),
+        Inbound::RegisterTriggerType(_) => grant.rules.on_trigger_type_registration_function_id.clone(),
         _ => None,
     }?;
     let mut question: Value = serde_json::from_str(text).ok()?;

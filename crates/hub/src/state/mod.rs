@@ -1,23 +1,28 @@
-//! `state::*`: values under scopes and keys, in the realm's store.
+//! `state::*`: values under scopes and keys, in the hub's store.
 
+mod store;
 mod update;
 
 use std::sync::Arc;
 
-use meerkat_store::{Change, Guard, StateQuery, Store, Transaction};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::CallError;
-use crate::hub::ReservedScopes;
+use crate::local::BoxFuture;
 use update::{Operation, apply};
+
+pub use store::{StateError, StateReply, StateStore};
 
 /// The trigger type that fires when a value changes.
 pub(crate) const CHANGED: &str = "state";
 
 /// Maximum number of attempts for an update that conflicts with concurrent changes.
 const ATTEMPTS: usize = 32;
+
+/// Returns the scopes of the state that a connection under access rules may not write.
+pub(crate) type ReservedScopes = Arc<dyn Fn() -> BoxFuture<Vec<String>> + Send + Sync>;
 
 /// Rejects a state call that a connection under access rules may not make. The queues are closed to it: queued calls
 /// run on behalf of the hub.
@@ -99,9 +104,9 @@ struct Update {
     ops: Vec<Operation>,
 }
 
-/// The values of a realm.
+/// The values in the hub's store.
 #[derive(Clone)]
-pub(crate) struct State(pub(crate) Arc<dyn Store>);
+pub(crate) struct State(pub(crate) Arc<dyn StateStore>);
 
 impl State {
     /// Runs one of the functions; also returns the change it made.
@@ -114,18 +119,16 @@ impl State {
             "state::set" => self.set(input(function, data)?).await,
             "state::get" => {
                 let At { scope, key } = input(function, data)?;
-                let found = self.get(&scope, &key).await?;
-                Ok((found.map_or(Value::Null, |bytes| json_of(&bytes)), None))
+                Ok((self.get(&scope, &key).await?.as_deref().map_or(Value::Null, json_of), None))
             }
             "state::delete" => self.delete(input(function, data)?).await,
             "state::list" => {
                 let Scope { scope } = input(function, data)?;
-                let rows = self.0.state(StateQuery::Scope(scope)).await;
-                let rows = rows.map_err(|error| stored("LIST_ERROR", &error))?;
-                Ok((rows.iter().map(|row| json_of(&row.value)).collect(), None))
+                let values = self.0.list(&scope).await.map_err(failure("LIST_ERROR"))?;
+                Ok((values.iter().map(|bytes| json_of(bytes)).collect(), None))
             }
             "state::list_groups" => {
-                let scopes = self.0.scopes().await.map_err(|error| stored("LIST_GROUPS_ERROR", &error))?;
+                let scopes = self.0.scopes().await.map_err(failure("LIST_GROUPS_ERROR"))?;
                 Ok((json!({ "groups": scopes }), None))
             }
             _ => self.update(input(function, data)?).await,
@@ -133,25 +136,22 @@ impl State {
     }
 
     async fn get(&self, scope: &str, key: &str) -> Result<Option<Vec<u8>>, CallError> {
-        let query = StateQuery::Key { scope: scope.to_owned(), key: key.to_owned() };
-        let rows = self.0.state(query).await.map_err(|error| stored("GET_ERROR", &error))?;
-        Ok(rows.into_iter().next().map(|row| row.value))
+        self.0.get(scope, key).await.map_err(failure("GET_ERROR"))
     }
 
     async fn set(&self, set: Set) -> Result<(Value, Option<Changed>), CallError> {
         let Set { scope, key, value } = set;
-        let bytes = value.to_string().into_bytes();
-        let change = Change::PutState { scope: scope.clone(), key: key.clone(), value: bytes };
-        let old = self.commit(Vec::new(), change).await.map_err(|error| stored("SET_ERROR", &error))?;
+        let values = vec![(key.clone(), Some(value.to_string().into_bytes()))];
+        let old = self.0.put(&scope, values).await.map_err(failure("SET_ERROR"))?;
+        let old = old.as_deref().map(json_of);
         let result = json!({ "old_value": old, "new_value": value });
         Ok((result, Some(Changed { scope, key, old, new: Some(value) })))
     }
 
     async fn delete(&self, at: At) -> Result<(Value, Option<Changed>), CallError> {
         let At { scope, key } = at;
-        let change = Change::DeleteState { scope: scope.clone(), key: key.clone() };
-        let old = self.commit(Vec::new(), change).await.map_err(|error| stored("DELETE_ERROR", &error))?;
-        let Some(old) = old else { return Ok((Value::Null, None)) };
+        let old = self.0.put(&scope, vec![(key.clone(), None)]).await.map_err(failure("DELETE_ERROR"))?;
+        let Some(old) = old.as_deref().map(json_of) else { return Ok((Value::Null, None)) };
         Ok((old.clone(), Some(Changed { scope, key, old: Some(old), new: None })))
     }
 
@@ -168,25 +168,12 @@ impl State {
             if old.as_ref() == Some(&new) {
                 return Ok((result, None));
             }
-            let guard = Guard::State { scope: scope.clone(), key: key.clone(), value: bytes };
-            let value = new.to_string().into_bytes();
-            let change = Change::PutState { scope: scope.clone(), key: key.clone(), value };
-            match self.commit(vec![guard], change).await {
-                Ok(_) => return Ok((result, Some(Changed { scope, key, old, new: Some(new) }))),
-                Err(meerkat_store::Error::StateChanged { .. }) => {}
-                Err(error) => return Err(stored("UPDATE_ERROR", &error)),
+            let value = Some(new.to_string().into_bytes());
+            if self.0.replace(&scope, &key, bytes, value).await.map_err(failure("UPDATE_ERROR"))? {
+                return Ok((result, Some(Changed { scope, key, old, new: Some(new) })));
             }
         }
         Err(CallError::new("UPDATE_ERROR", format!("`{key}` changes faster than it can be updated")))
-    }
-
-    async fn commit(
-        &self,
-        guards: Vec<Guard>,
-        change: Change,
-    ) -> Result<Option<Value>, meerkat_store::Error> {
-        let committed = self.0.commit(Transaction { guards, changes: vec![change] }).await?;
-        Ok(committed.replaced.as_deref().map(json_of))
     }
 }
 
@@ -194,8 +181,9 @@ fn input<T: DeserializeOwned>(function: &str, data: Value) -> Result<T, CallErro
     serde_json::from_value(data).map_err(|error| CallError::undecodable(function, &error.to_string()))
 }
 
-fn stored(code: &str, error: &meerkat_store::Error) -> CallError {
-    CallError::new(code, error.to_string())
+/// Reports an error of the store under this code.
+fn failure(code: &str) -> impl Fn(StateError) -> CallError {
+    move |error| CallError::new(code, error.to_string())
 }
 
 fn json_of(bytes: &[u8]) -> Value {

@@ -7,57 +7,28 @@ use serde_json::{Map, Number, Value, json};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(super) enum Operation {
-    Set {
-        #[serde(default)]
-        path: Path,
-        value: Value,
-    },
-    Merge {
-        #[serde(default)]
-        path: Path,
-        value: Value,
-    },
-    Increment {
-        #[serde(default)]
-        path: Path,
-        by: Number,
-    },
-    Decrement {
-        #[serde(default)]
-        path: Path,
-        by: Number,
-    },
-    Append {
-        #[serde(default)]
-        path: Path,
-        value: Value,
-    },
-    Remove {
-        #[serde(default)]
-        path: Path,
-    },
+    Set { path: Option<PathText>, value: Value },
+    Merge { path: Option<PathText>, value: Value },
+    Increment { path: Option<PathText>, by: Number },
+    Decrement { path: Option<PathText>, by: Number },
+    Append { path: Option<PathText>, value: Value },
+    Remove { path: Option<PathText> },
 }
 
 /// Path in a value: the names of nested fields. Dots in a string separate names; each item of an array is one name.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "Option<PathText>")]
-pub(super) struct Path(Vec<String>);
-
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-enum PathText {
+pub(super) enum PathText {
     Dotted(String),
     Literal(Vec<String>),
 }
 
-impl From<Option<PathText>> for Path {
-    fn from(path: Option<PathText>) -> Self {
-        match path {
-            None => Self::default(),
-            Some(PathText::Dotted(text)) if text.is_empty() => Self::default(),
-            Some(PathText::Dotted(text)) => Self(text.split('.').map(str::to_owned).collect()),
-            Some(PathText::Literal(names)) => Self(names),
-        }
+fn names(path: Option<&PathText>) -> Vec<&str> {
+    match path {
+        None => Vec::new(),
+        Some(PathText::Dotted(text)) if text.is_empty() => Vec::new(),
+        Some(PathText::Dotted(text)) => text.split('.').collect(),
+        Some(PathText::Literal(names)) => names.iter().map(String::as_str).collect(),
     }
 }
 
@@ -77,40 +48,40 @@ type Problem = (&'static str, String);
 fn step(value: &mut Value, operation: &Operation) -> Result<(), Problem> {
     match operation {
         Operation::Set { path, value: new } => {
-            *value_at(value, path)? = new.clone();
+            *value_at(value, path.as_ref())? = new.clone();
             Ok(())
         }
         Operation::Merge { path, value: new } => {
             let Value::Object(new) = new else {
                 return Err(("INVALID_VALUE", "merge needs an object".to_owned()));
             };
-            match value_at(value, path)? {
+            match value_at(value, path.as_ref())? {
                 Value::Object(map) => map.extend(new.clone()),
                 slot @ Value::Null => *slot = Value::Object(new.clone()),
                 _ => return Err(("TYPE_MISMATCH", "the current value is not an object".to_owned())),
             }
             Ok(())
         }
-        Operation::Increment { path, by } => add(value_at(value, path)?, by, 1),
-        Operation::Decrement { path, by } => add(value_at(value, path)?, by, -1),
-        Operation::Append { path, value: new } => append(value_at(value, path)?, new),
+        Operation::Increment { path, by } => add(value_at(value, path.as_ref())?, by, 1),
+        Operation::Decrement { path, by } => add(value_at(value, path.as_ref())?, by, -1),
+        Operation::Append { path, value: new } => append(value_at(value, path.as_ref())?, new),
         Operation::Remove { path } => {
-            remove(value, path);
+            remove(value, path.as_ref());
             Ok(())
         }
     }
 }
 
 /// Returns the value at a path, creating objects along the way.
-fn value_at<'a>(mut value: &'a mut Value, path: &Path) -> Result<&'a mut Value, Problem> {
-    for name in &path.0 {
+fn value_at<'a>(mut value: &'a mut Value, path: Option<&PathText>) -> Result<&'a mut Value, Problem> {
+    for name in names(path) {
         if value.is_null() {
             *value = Value::Object(Map::new());
         }
         let Value::Object(map) = value else {
             return Err(("TYPE_MISMATCH", format!("`{name}` is not in an object")));
         };
-        value = map.entry(name.as_str()).or_insert(Value::Null);
+        value = map.entry(name).or_insert(Value::Null);
     }
     Ok(value)
 }
@@ -142,8 +113,9 @@ fn append(value: &mut Value, new: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
-fn remove(value: &mut Value, path: &Path) {
-    let Some((last, before)) = path.0.split_last() else {
+fn remove(value: &mut Value, path: Option<&PathText>) {
+    let names = names(path);
+    let Some((last, before)) = names.split_last() else {
         *value = Value::Null;
         return;
     };
@@ -152,7 +124,7 @@ fn remove(value: &mut Value, path: &Path) {
         found = found.and_then(|value| value.get_mut(name));
     }
     if let Some(Value::Object(map)) = found {
-        map.shift_remove(last);
+        map.shift_remove(*last);
     }
 }
 

@@ -12,31 +12,16 @@ use super::observe::{Observe, Source, Target};
 #[derive(Debug)]
 pub(crate) enum Inbound<'a> {
     RegisterFunction(RegisterFunction<'a>),
-    UnregisterFunction {
-        id: String,
-    },
-    RegisterTriggerType {
-        id: String,
-        formats: Formats<'a>,
-        description: Option<String>,
-    },
-    UnregisterTriggerType {
-        id: String,
-    },
+    UnregisterFunction(String),
+    RegisterTriggerType(RegisterTriggerType<'a>),
+    UnregisterTriggerType(String),
     RegisterTrigger(RegisterTrigger<'a>),
-    UnregisterTrigger {
-        id: String,
-    },
-    TriggerRegistrationResult {
-        id: String,
-        error: Option<&'a RawValue>,
-    },
+    UnregisterTrigger(String),
+    TriggerRegistrationResult(String, Option<&'a RawValue>),
     Invoke(Invoke<'a>),
-    InvocationResult(Outcome<'a>),
+    InvocationResult(Uuid, Outcome<'a>),
     Observe(Observe<'a>),
-    Unobserve {
-        id: String,
-    },
+    Unobserve(String),
     Reattach {
         previous: String,
         token: Option<String>,
@@ -60,6 +45,13 @@ pub(crate) struct RegisterFunction<'a> {
 pub(crate) struct Formats<'a> {
     pub(crate) request: Option<&'a RawValue>,
     pub(crate) response: Option<&'a RawValue>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RegisterTriggerType<'a> {
+    pub(crate) id: String,
+    pub(crate) description: Option<String>,
+    pub(crate) formats: Formats<'a>,
 }
 
 #[derive(Debug)]
@@ -98,12 +90,8 @@ pub(crate) struct Trace {
     pub(crate) baggage: Option<String>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Outcome<'a> {
-    pub(crate) id: Uuid,
-    pub(crate) result: Option<&'a RawValue>,
-    pub(crate) error: Option<&'a RawValue>,
-}
+/// The result of a call, if it has one, or its error, as JSON.
+pub(crate) type Outcome<'a> = Result<Option<&'a str>, &'a str>;
 
 /// Reason a message is ignored.
 #[derive(Debug, thiserror::Error)]
@@ -202,16 +190,16 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
             metadata: envelope.metadata,
             invocation: envelope.invocation,
         })),
-        "unregisterfunction" => Ok(Inbound::UnregisterFunction { id: required(envelope.id, "id")? }),
-        "registertriggertype" => Ok(Inbound::RegisterTriggerType {
+        "unregisterfunction" => Ok(Inbound::UnregisterFunction(required(envelope.id, "id")?)),
+        "registertriggertype" => Ok(Inbound::RegisterTriggerType(RegisterTriggerType {
             id: required(envelope.id, "id")?,
             description: envelope.description,
             formats: Formats {
                 request: envelope.trigger_request_format,
                 response: envelope.call_request_format,
             },
-        }),
-        "unregistertriggertype" => Ok(Inbound::UnregisterTriggerType { id: required(envelope.id, "id")? }),
+        })),
+        "unregistertriggertype" => Ok(Inbound::UnregisterTriggerType(required(envelope.id, "id")?)),
         "registertrigger" => Ok(Inbound::RegisterTrigger(RegisterTrigger {
             id: required(envelope.id, "id")?,
             trigger_type: required(envelope.trigger_type, "trigger_type")?,
@@ -219,9 +207,9 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
             config: envelope.config,
             metadata: envelope.metadata,
         })),
-        "unregistertrigger" => Ok(Inbound::UnregisterTrigger { id: required(envelope.id, "id")? }),
+        "unregistertrigger" => Ok(Inbound::UnregisterTrigger(required(envelope.id, "id")?)),
         "triggerregistrationresult" => {
-            Ok(Inbound::TriggerRegistrationResult { id: required(envelope.id, "id")?, error: envelope.error })
+            Ok(Inbound::TriggerRegistrationResult(required(envelope.id, "id")?, envelope.error))
         }
         "reattach" => Ok(Inbound::Reattach {
             previous: required(envelope.previous_worker_id, "previous_worker_id")?,
@@ -236,7 +224,7 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
             max_in_flight: envelope.max_in_flight,
             expires_in_ms: envelope.expires_in_ms,
         })),
-        "unobserve" => Ok(Inbound::Unobserve { id: required(envelope.id, "id")? }),
+        "unobserve" => Ok(Inbound::Unobserve(required(envelope.id, "id")?)),
         "ping" => Ok(Inbound::Ping),
         // The function owners are not notified of observers, so they have nothing to report.
         "pong" | "registerservice" | "observerack" | "invocationsobserved" | "localinvocationstats" => {
@@ -272,11 +260,11 @@ fn invoke(envelope: Envelope<'_>) -> Result<Inbound<'_>, DecodeError> {
 
 fn outcome(envelope: Envelope<'_>) -> Result<Inbound<'_>, DecodeError> {
     let Text(id) = envelope.invocation_id.ok_or(DecodeError::Missing("invocation_id"))?;
-    Ok(Inbound::InvocationResult(Outcome {
-        id: parse_id(&id)?,
-        result: envelope.result,
-        error: envelope.error,
-    }))
+    let outcome = match envelope.error {
+        Some(error) => Err(error.get()),
+        None => Ok(envelope.result.map(RawValue::get)),
+    };
+    Ok(Inbound::InvocationResult(parse_id(&id)?, outcome))
 }
 
 fn parse_id(text: &str) -> Result<Uuid, DecodeError> {

@@ -8,8 +8,8 @@ mod object;
 mod observe;
 
 pub(crate) use inbound::{
-    Action, DecodeError, Formats, Inbound, Invoke, Outcome, RegisterFunction, RegisterTrigger, Trace, decode,
-    holds_telemetry,
+    Action, DecodeError, Inbound, Invoke, Outcome, RegisterFunction, RegisterTrigger, RegisterTriggerType,
+    Trace, decode, holds_telemetry,
 };
 pub(crate) use object::{CALLER, Object, with_caller};
 pub(crate) use observe::{Observe, Source};

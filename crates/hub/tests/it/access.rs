@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use meerkat_hub::{Access, Client, ClientOptions, Limits, LocalFunction, Rbac};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::store::MemoryStore;
 use crate::support::{Raw, TestHub, serve_with};
 
 fn served(access: Access) -> TestHub {
-    serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0")
+    serve_with(Arc::new(MemoryStore::default()), Limits::default(), access, "127.0.0.1:0")
 }
 
 /// Requests a WebSocket with these headers; returns the status of the response.

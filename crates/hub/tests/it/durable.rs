@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use meerkat_hub::{Access, Limits, LocalFunction};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::store::MemoryStore;
 use crate::support::{TestHub, serve, serve_with};
 
 /// Registers a function on the hub that reports its input.
@@ -66,7 +66,7 @@ async fn state_is_stored_listed_changed_and_watched() {
 
 #[tokio::test]
 async fn queued_call_runs_after_a_restart() {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(MemoryStore::default());
     let first = serve_with(store.clone(), Limits::default(), Access::default(), "127.0.0.1:0");
     let mut raw = first.raw().await;
     let id = uuid::Uuid::new_v4().to_string();

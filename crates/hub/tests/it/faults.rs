@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use meerkat_hub::{Access, Client, ClientOptions, Limits, LocalFunction, Rbac};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
+use crate::store::MemoryStore;
 use crate::support::{Raw, TIMEOUT, serve, serve_with};
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn unknown_messages_are_ignored_and_fragments_read() {
 #[tokio::test]
 async fn too_long_message_ends_only_its_connection() {
     let limits = Limits { message_bytes: 1024 * 1024, ..Limits::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), limits, Access::default(), "127.0.0.1:0");
     let (mut long, mut other) = (served.raw().await, served.raw().await);
     let answer =
         other.call("state::set", json!({ "scope": "s", "key": "k", "value": "x".repeat(500_000) })).await;
@@ -73,7 +73,7 @@ async fn message_limit_is_64_mebibytes() {
 #[tokio::test]
 async fn throttled_worker_does_not_delay_others() {
     let limits = Limits { messages_per_second: 50, ..Limits::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), limits, Access::default(), "127.0.0.1:0");
     let (mut loud, mut other) = (served.raw().await, served.raw().await);
     let start = std::time::Instant::now();
     for _ in 0..60 {
@@ -91,7 +91,7 @@ async fn throttled_worker_does_not_delay_others() {
 #[tokio::test]
 async fn callers_get_errors_from_silent_and_lost_workers() {
     let limits = Limits { call_time: Duration::from_millis(200), ..Limits::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), limits, Access::default(), "127.0.0.1:0");
     let (mut silent, mut caller) = (served.raw().await, served.raw().await);
     silent.send(json!({ "type": "registerfunction", "id": "never" })).await;
     silent.call("engine::health::check", json!({})).await;
@@ -109,7 +109,7 @@ async fn callers_get_errors_from_silent_and_lost_workers() {
 #[tokio::test]
 async fn token_and_page_origin_are_required() {
     let access = Access { token: Some("secret".to_owned()), ..Access::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), Limits::default(), access, "127.0.0.1:0");
     let url = format!("ws://{}", served.address);
     let connect = |token: Option<&str>| {
         Client::connect(ClientOptions {
@@ -137,7 +137,7 @@ async fn auth_function_determines_rights() {
         "expose_functions": ["match(\"api::*\")"] }))
     .unwrap();
     let access = Access { rbac: Some(rbac), ..Access::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), Limits::default(), access, "127.0.0.1:0");
     let check = |call: meerkat_hub::Invocation| async move {
         match call.data["query_params"]["who"][0].as_str() {
             Some("guest") => {
@@ -166,7 +166,7 @@ async fn auth_function_determines_rights() {
 #[tokio::test]
 async fn functions_that_call_each_other_get_an_error() {
     let limits = Limits { calls: 50, ..Limits::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), limits, Access::default(), "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), limits, Access::default(), "127.0.0.1:0");
     let (one, other) = (served.client("one").await, served.client("other").await);
     for (client, own, next) in [(&one, "a", "b"), (&other, "b", "a")] {
         let calling = client.clone();

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use meerkat_hub::{Access, Hub, HubOptions, Limits, LocalFunction, LocalTriggerType, Rbac, TriggerHost};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::store::MemoryStore;
 use crate::support::{TIMEOUT, serve, serve_with};
 
 #[tokio::test]
@@ -53,7 +53,7 @@ impl TriggerHost for Curious {
 #[tokio::test]
 async fn callbacks_may_call_the_hub() {
     let curious = Arc::new(Curious::default());
-    let mut options = HubOptions::new(Arc::new(MemoryStore::new()));
+    let mut options = HubOptions::new(Arc::new(MemoryStore::default()));
     let log = Arc::clone(&curious);
     options.log = Some(Arc::new(move |line| log.note(line)));
     let hub = Hub::new(options);
@@ -97,7 +97,7 @@ async fn messages_wait_for_a_registration_hook() {
         "on_function_registration_function_id": "hook" }))
         .unwrap();
     let access = Access { rbac: Some(rbac), ..Access::default() };
-    let served = serve_with(Arc::new(MemoryStore::new()), Limits::default(), access, "127.0.0.1:0");
+    let served = serve_with(Arc::new(MemoryStore::default()), Limits::default(), access, "127.0.0.1:0");
     let (open, gate) = watch::channel(false);
     let hook = move |call: meerkat_hub::Invocation| {
         let mut gate = gate.clone();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meerkat_hub::{Access, Limits, LocalFunction, LocalTriggerType};
-use meerkat_store::MemoryStore;
 use serde_json::{Value, json};
 
+use crate::store::MemoryStore;
 use crate::support::{TIMEOUT, serve, serve_with};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +38,7 @@ async fn two_hundred_workers_connect_and_call_each_other() {
 
 #[tokio::test]
 async fn reconnected_worker_receives_each_event_once() {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(MemoryStore::default());
     let first = serve_with(store.clone(), Limits::default(), Access::default(), "127.0.0.1:0");
     let event_count = Arc::new(AtomicUsize::new(0));
     let client = first.client("subscriber").await;

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use meerkat_hub::{Access, Hub, HubOptions, Limits, LocalFunction, Rbac};
-use meerkat_store::{MemoryStore, Store};
+use meerkat_hub::{Access, Hub, HubOptions, Limits, LocalFunction, Rbac, StateStore};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::store::Breakable;
+use crate::store::MemoryStore;
 use crate::support::{Raw, TIMEOUT, TestHub, serve_with};
 
-fn served(store: Arc<dyn Store>, limits: Limits) -> TestHub {
+fn served(store: Arc<dyn StateStore>, limits: Limits) -> TestHub {
     serve_with(store, limits, Access::default(), "127.0.0.1:0")
 }
 
@@ -48,7 +47,7 @@ async fn drained(hub: &Hub) {
 
 #[tokio::test]
 async fn failing_store_yields_an_error_and_no_receipt() {
-    let store = Arc::new(Breakable::default());
+    let store = Arc::new(MemoryStore::default());
     let served = served(store.clone(), Limits::default());
     let mut raw = served.raw().await;
     let mut calls = recorded(&served.hub, "f");
@@ -61,7 +60,7 @@ async fn failing_store_yields_an_error_and_no_receipt() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_a_queue_run_in_order() {
-    let served = served(Arc::new(MemoryStore::new()), Limits::default());
+    let served = served(Arc::new(MemoryStore::default()), Limits::default());
     let mut raw = served.raw().await;
     let mut calls = recorded(&served.hub, "f");
     for number in 0..300 {
@@ -75,7 +74,7 @@ async fn calls_of_a_queue_run_in_order() {
 #[tokio::test]
 async fn full_queue_rejects_and_keeps_accepted_calls() {
     let limits = Limits { queued_calls: 2, ..Limits::default() };
-    let served = served(Arc::new(MemoryStore::new()), limits);
+    let served = served(Arc::new(MemoryStore::default()), limits);
     let mut raw = served.raw().await;
     for number in 0..2 {
         assert!(enqueue(&mut raw, "f", json!(number)).await["result"].is_object());
@@ -93,7 +92,7 @@ async fn full_queue_rejects_and_keeps_accepted_calls() {
 
 #[tokio::test]
 async fn restart_neither_loses_nor_duplicates_calls() {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(MemoryStore::default());
     let first = served(store.clone(), Limits::default());
     let mut raw = first.raw().await;
     for number in 0..3 {
@@ -121,7 +120,7 @@ async fn restart_neither_loses_nor_duplicates_calls() {
 
 #[tokio::test]
 async fn missing_function_does_not_block_its_queue() {
-    let served = served(Arc::new(MemoryStore::new()), Limits::default());
+    let served = served(Arc::new(MemoryStore::default()), Limits::default());
     let mut raw = served.raw().await;
     let mut present = recorded(&served.hub, "present");
     for (function, number) in [("missing", 1), ("present", 2), ("missing", 3)] {
@@ -136,7 +135,7 @@ async fn missing_function_does_not_block_its_queue() {
 
 #[tokio::test]
 async fn guest_receives_no_call_queued_before_a_restart() {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(MemoryStore::default());
     let first = served(store.clone(), Limits::default());
     let mut trusted = first.raw().await;
     assert!(enqueue(&mut trusted, "later", json!(1)).await["result"]["messageReceiptId"].is_string());

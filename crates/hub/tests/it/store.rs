@@ -1,85 +1,101 @@
-//! A store that can be made to fail.
+//! A store in memory that can be made to fail.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use meerkat_core::{BlobId, SessionId};
-use meerkat_store::{
-    Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MemoryStore, MessageRow, Reply,
-    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
-};
+use meerkat_hub::{StateReply, StateStore};
 
-/// An in-memory store that rejects commits while it is broken.
+/// A store that rejects changes while it is broken.
 #[derive(Default)]
-pub(crate) struct Breakable {
-    inner: MemoryStore,
+pub(crate) struct MemoryStore {
+    scopes: Mutex<BTreeMap<String, Scope>>,
     pub(crate) is_broken: AtomicBool,
 }
 
-impl Store for Breakable {
-    fn commit(&self, transaction: Transaction) -> Reply<'_, Committed> {
-        if self.is_broken.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(Error::Closed) });
+/// Keys and values, in the order in which the keys were added.
+#[derive(Default)]
+struct Scope(Vec<(String, Vec<u8>)>);
+
+impl Scope {
+    fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone())
+    }
+
+    /// Stores or removes a value; returns the previous one.
+    fn change(&mut self, key: &str, value: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let position = self.0.iter().position(|(known, _)| known == key);
+        match (position, value) {
+            (Some(at), Some(value)) => Some(std::mem::replace(&mut self.0[at].1, value)),
+            (Some(at), None) => Some(self.0.remove(at).1),
+            (None, Some(value)) => {
+                self.0.push((key.to_owned(), value));
+                None
+            }
+            (None, None) => None,
         }
-        self.inner.commit(transaction)
+    }
+}
+
+impl MemoryStore {
+    fn scopes(&self) -> MutexGuard<'_, BTreeMap<String, Scope>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self, id: SessionId) -> Reply<'_, Option<SessionRow>> {
-        self.inner.session(id)
+    fn change<T: Send + 'static>(
+        &self,
+        scope: &str,
+        change: impl FnOnce(&mut Scope) -> T,
+    ) -> StateReply<'static, T> {
+        if self.is_broken.load(Ordering::SeqCst) {
+            return Box::pin(async { Err("the store is broken".into()) });
+        }
+        let mut scopes = self.scopes();
+        let result = change(scopes.entry(scope.to_owned()).or_default());
+        scopes.retain(|_, scope| !scope.0.is_empty());
+        Box::pin(async { Ok(result) })
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn get<'a>(&'a self, scope: &'a str, key: &'a str) -> StateReply<'a, Option<Vec<u8>>> {
+        let value = self.scopes().get(scope).and_then(|scope| scope.get(key));
+        Box::pin(async { Ok(value) })
     }
 
-    fn sessions(&self, query: SessionQuery) -> Reply<'_, Vec<SessionRow>> {
-        self.inner.sessions(query)
+    fn list<'a>(&'a self, scope: &'a str) -> StateReply<'a, Vec<Vec<u8>>> {
+        let scopes = self.scopes();
+        let entries = scopes.get(scope).into_iter().flat_map(|scope| &scope.0);
+        let values = entries.map(|(_, value)| value.clone()).collect();
+        Box::pin(async { Ok(values) })
     }
 
-    fn messages(&self, id: SessionId, from: u64, limit: u64) -> Reply<'_, Vec<MessageRow>> {
-        self.inner.messages(id, from, limit)
+    fn scopes(&self) -> StateReply<'_, Vec<String>> {
+        let names = self.scopes().keys().cloned().collect();
+        Box::pin(async { Ok(names) })
     }
 
-    fn calls(&self, id: SessionId) -> Reply<'_, Vec<CallRow>> {
-        self.inner.calls(id)
+    fn put<'a>(
+        &'a self,
+        scope: &'a str,
+        values: Vec<(String, Option<Vec<u8>>)>,
+    ) -> StateReply<'a, Option<Vec<u8>>> {
+        self.change(scope, |scope| values.into_iter().fold(None, |_, (key, value)| scope.change(&key, value)))
     }
 
-    fn config(&self) -> Reply<'_, Option<ConfigRow>> {
-        self.inner.config()
-    }
-
-    fn has_blob(&self, id: BlobId) -> Reply<'_, bool> {
-        self.inner.has_blob(id)
-    }
-
-    fn blob(&self, id: BlobId) -> Reply<'_, Option<Blob>> {
-        self.inner.blob(id)
-    }
-
-    fn search_memories(&self, query: MemoryQuery) -> Reply<'_, Vec<MemoryRow>> {
-        self.inner.search_memories(query)
-    }
-
-    fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
-        self.inner.tasks(id)
-    }
-
-    fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {
-        self.inner.interrupts()
-    }
-
-    fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>> {
-        self.inner.state(query)
-    }
-
-    fn scopes(&self) -> Reply<'_, Vec<String>> {
-        self.inner.scopes()
-    }
-
-    fn revision(&self, scope: String) -> Reply<'_, u64> {
-        self.inner.revision(scope)
-    }
-
-    fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
-        self.inner.state_changes(scope, since)
-    }
-
-    fn examine(&self) -> Reply<'_, Option<std::path::PathBuf>> {
-        self.inner.examine()
+    fn replace<'a>(
+        &'a self,
+        scope: &'a str,
+        key: &'a str,
+        expected: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
+    ) -> StateReply<'a, bool> {
+        self.change(scope, |scope| {
+            let is_expected = scope.get(key) == expected;
+            if is_expected {
+                scope.change(key, value);
+            }
+            is_expected
+        })
     }
 }

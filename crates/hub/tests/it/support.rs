@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use meerkat_hub::{Access, Client, ClientOptions, Hub, HubOptions, Limits, bind};
-use meerkat_store::{MemoryStore, Store};
+use meerkat_hub::{Access, Client, ClientOptions, Hub, HubOptions, Limits, StateStore, bind};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::sync::CancellationToken;
+
+use crate::store::MemoryStore;
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -22,10 +23,15 @@ pub(crate) struct TestHub {
 }
 
 pub(crate) fn serve() -> TestHub {
-    serve_with(Arc::new(MemoryStore::new()), Limits::default(), Access::default(), "127.0.0.1:0")
+    serve_with(Arc::new(MemoryStore::default()), Limits::default(), Access::default(), "127.0.0.1:0")
 }
 
-pub(crate) fn serve_with(store: Arc<dyn Store>, limits: Limits, access: Access, address: &str) -> TestHub {
+pub(crate) fn serve_with(
+    store: Arc<dyn StateStore>,
+    limits: Limits,
+    access: Access,
+    address: &str,
+) -> TestHub {
     let hub = Hub::new(HubOptions { store, limits, log: None });
     let listener = bind(address, &access).unwrap();
     let address = listener.local_addr().unwrap().to_string();

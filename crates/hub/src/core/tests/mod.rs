@@ -36,7 +36,7 @@ impl TestCore {
             last += 1;
             Uuid::from_u128(last)
         });
-        Self { core: Core::new(limits, ids), others: Vec::new() }
+        Self { core: Core::new(limits, ids, Duration::ZERO), others: Vec::new() }
     }
 
     fn worker(&mut self) -> Peer {
@@ -74,7 +74,7 @@ impl TestCore {
     }
 
     fn advance(&mut self, time: Duration) -> Vec<(Peer, Value)> {
-        let now = self.core.now + time;
+        let now = self.core.effects.now() + time;
         self.core.with_now(now).expire();
         self.take_messages()
     }

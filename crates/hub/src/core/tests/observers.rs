@@ -53,7 +53,7 @@ fn target_is_called_after_each_call() {
     let mut target_calls = complete_call(&mut table, workers, 100, result(100, "f", json!("done")));
     assert_eq!(target_calls.len(), 1);
     let activation = target_calls[0]["activation"]["activation_id"].clone();
-    let caller = table.core.workers[&workers[2]].id.to_string();
+    let caller = table.core.workers.get(workers[2]).unwrap().id.to_string();
     let expected = json!({
         "observer_id": OBSERVER, "activation_id": activation, "function_id": "f", "namespace": "default",
         "invocation_id": id(100), "status": "success", "input": { "n": 100 }, "output": "done",

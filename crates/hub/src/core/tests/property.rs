@@ -1,11 +1,13 @@
 //! The tables stay consistent, whatever workers do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 use super::{Peer, TestCore, call, function, offer, trigger, untrigger};
+use crate::core::BUILTINS;
 
 /// An action of a worker; workers, functions, types, and triggers are few, so that they collide.
 #[derive(Debug, Clone)]
@@ -71,26 +73,38 @@ fn name(kind: &str, number: u8) -> String {
     format!("{kind}{number}")
 }
 
-fn check(table: &TestCore, observed: &Observed) -> Result<(), proptest::test_runner::TestCaseError> {
+/// Returns the ids of all functions: those of the hub, and those that workers register.
+fn functions() -> impl Iterator<Item = String> {
+    (0..3).map(|number| name("f", number)).chain(BUILTINS.iter().map(|(id, _)| (*id).to_owned()))
+}
+
+fn check(
+    table: &TestCore,
+    workers: &[Peer],
+    observed: &Observed,
+) -> Result<(), proptest::test_runner::TestCaseError> {
     let core = &table.core;
-    let living: BTreeSet<Peer> = core.workers.keys().copied().chain([Peer::HUB]).collect();
-    for function in core.functions.values() {
-        prop_assert!(!function.registrations.is_empty());
-        prop_assert!(function.registrations.iter().all(|(owner, _)| living.contains(owner)));
+    prop_assert!(workers.iter().all(|peer| core.workers.get(*peer).is_some()));
+    let living: BTreeSet<Peer> = workers.iter().copied().chain([Peer::HUB]).collect();
+    for id in functions() {
+        prop_assert!(core.functions.owners(&id).all(|owner| living.contains(&owner)));
     }
-    prop_assert!(core.triggers.values().all(|trigger| living.contains(&trigger.owner)));
-    prop_assert!(core.calls.keys().all(|(callee, _)| living.contains(callee)));
+    prop_assert!(core.calls.late(Duration::MAX).iter().all(|(callee, _)| living.contains(callee)));
     // Every connected provider knows exactly the active triggers of its types.
-    let mut wanted: BTreeMap<Peer, BTreeSet<&String>> = BTreeMap::new();
-    for (id, trigger) in &core.triggers {
-        let provider = core.types.get(&trigger.trigger_type).and_then(|found| found.providers.last());
-        if let Some(provider) = provider.filter(|_| !core.is_superseded(trigger.owner, &trigger.function_id))
+    let mut wanted: BTreeMap<Peer, BTreeSet<String>> = BTreeMap::new();
+    for id in (0..4).map(|number| name("x", number)) {
+        let Some(trigger) = core.triggers.get(&id) else { continue };
+        prop_assert!(living.contains(&trigger.owner));
+        let provider = core.triggers.providers(&trigger.trigger_type).last();
+        if let Some(provider) =
+            provider.filter(|_| !core.functions.is_superseded(trigger.owner, &trigger.function_id))
         {
             wanted.entry(*provider).or_default().insert(id);
         }
     }
-    for peer in core.workers.keys() {
-        let known = observed.triggers.get(peer).map(|known| known.keys().collect()).unwrap_or_default();
+    for peer in workers {
+        let known =
+            observed.triggers.get(peer).map(|known| known.keys().cloned().collect()).unwrap_or_default();
         prop_assert_eq!(wanted.get(peer).cloned().unwrap_or_default(), known);
     }
     Ok(())
@@ -133,15 +147,16 @@ proptest! {
                 }
             };
             observed.hear(sent);
-            check(&table, &observed)?;
+            check(&table, &workers, &observed)?;
         }
         // When all workers have disconnected, nothing is left, and no call was answered twice.
         for peer in workers {
             let sent = table.disconnect(peer);
             observed.hear(sent);
         }
-        prop_assert!(table.core.calls.is_empty() && table.core.triggers.is_empty());
-        prop_assert!(table.core.functions.values().all(|function| function.registrations[0].0 == Peer::HUB));
+        prop_assert_eq!(table.core.calls.late(Duration::MAX), []);
+        prop_assert_eq!(table.core.triggers.list(&table.core.workers), [Value::Null; 0]);
+        prop_assert!(functions().all(|id| table.core.functions.owners(&id).all(|owner| owner == Peer::HUB)));
         prop_assert!(observed.answered.values().all(|count| *count == 1));
     }
 }

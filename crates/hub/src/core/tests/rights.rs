@@ -3,13 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{Effect, Grant, Peer, TestCore, call, function, offer, result, trigger};
-use crate::core::Hooks;
+use crate::core::{Expose, Rbac};
 
 fn grant(allowed: &[&str], owner: Option<&str>) -> Grant {
     Grant {
         allowed: allowed.iter().map(|pattern| (*pattern).to_owned()).collect(),
         forbidden: Vec::new(),
-        exposed: Vec::new(),
         trigger_types: None,
         may_register_functions: true,
         may_register_types: true,
@@ -17,15 +16,12 @@ fn grant(allowed: &[&str], owner: Option<&str>) -> Grant {
         prefix: None,
         owner: owner.map(str::to_owned),
         context: Value::Null,
-        hooks: Hooks::default(),
+        rules: Rbac::default(),
     }
 }
 
 fn owners(table: &TestCore, id: &str) -> Vec<Peer> {
-    let function = table.core.functions.get(id);
-    function
-        .map(|function| function.registrations.iter().map(|(peer, _)| *peer).collect())
-        .unwrap_or_default()
+    table.core.functions.owners(id).collect()
 }
 
 /// Creates a guest that may also register these functions of others.
@@ -37,9 +33,9 @@ fn grant_with_registrations(allowed: &[&str], registrations: &[&str], owner: Opt
 #[test]
 fn guests_register_own_and_assigned_functions() {
     let mut table = TestCore::new();
-    let hooks = Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() };
+    let listener = Rbac { middleware_function_id: Some("gate".to_owned()), ..Rbac::default() };
     let rules = grant_with_registrations(&["a::*", "engine::*"], &["a::given", "engine::*", "no::*"], None);
-    let rules = Grant { forbidden: vec!["no::*".to_owned()], hooks, ..rules };
+    let rules = Grant { forbidden: vec!["no::*".to_owned()], rules: listener, ..rules };
     let guest = table.worker_with(Some(rules));
     table.worker_with(Some(Grant { prefix: Some("p::".to_owned()), ..grant(&[], None) }));
     for (id, allowed) in [
@@ -58,8 +54,9 @@ fn guests_register_own_and_assigned_functions() {
     // A guest's metadata for its own function exposes nothing.
     let marked = json!({ "type": "registerfunction", "id": "b::g", "metadata": { "open": true } });
     let open = serde_json::Map::from_iter([("open".to_owned(), json!(true))]);
-    let exposed = vec![crate::core::Exposed::Marked(open)];
-    let other = table.worker_with(Some(Grant { exposed, ..grant(&[], None) }));
+    let expose_functions = vec![Expose::Metadata { metadata: open }];
+    let rules = Rbac { expose_functions, ..Rbac::default() };
+    let other = table.worker_with(Some(Grant { rules, ..grant(&[], None) }));
     table.send(other, marked);
     assert_eq!(owners(&table, "b::g"), []);
 }
@@ -218,7 +215,7 @@ fn guest_cannot_take_over_entries_of_others() {
     let replies = table.send(guest, trigger("x", "t", "f"));
     assert_eq!(replies[0].1["error"]["message"], "the trigger id belongs to another worker");
     table.send(guest, offer("t"));
-    assert_eq!(table.core.types["t"].providers, [owner]);
+    assert_eq!(table.core.triggers.providers("t"), [owner]);
     let observe = json!({ "type": "observe", "id": "o", "source": { "function_id": "f" },
         "target": { "function_id": "after" } });
     table.send(owner, observe.clone());
@@ -243,7 +240,7 @@ fn guests_without_owner_cannot_take_over() {
             assert!(!is_refused(&table.send(first, message.clone())), "{message}");
             assert_eq!(is_refused(&table.send(second, message.clone())), !may_take_over, "{message}");
         }
-        assert_eq!(table.core.triggers["x"].owner, if may_take_over { second } else { first });
+        assert_eq!(table.core.triggers.get("x").unwrap().owner, if may_take_over { second } else { first });
     }
 }
 

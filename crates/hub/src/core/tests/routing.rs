@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::error::CallError;
 
 use super::{Effect, Grant, Limits, TestCore, call, failure, function, id, result};
-use crate::core::{Exposed, Hooks};
+use crate::core::{Expose, Rbac};
 
 #[test]
 fn call_and_answer_match_the_recording() {
@@ -209,10 +209,10 @@ fn too_long_message_is_not_sent() {
 
 #[test]
 fn connection_is_limited_to_its_grant() {
+    let open = serde_json::Map::from_iter([("open".to_owned(), json!(true))]);
     let grant = Grant {
         allowed: vec!["a::*".to_owned()],
         forbidden: vec!["a::secret".to_owned()],
-        exposed: vec![Exposed::Marked(serde_json::Map::from_iter([("open".to_owned(), json!(true))]))],
         trigger_types: Some(vec!["t".to_owned()]),
         may_register_functions: true,
         may_register_types: false,
@@ -220,7 +220,7 @@ fn connection_is_limited_to_its_grant() {
         prefix: Some("guest::".to_owned()),
         owner: None,
         context: json!({ "who": "guest" }),
-        hooks: Hooks::default(),
+        rules: Rbac { expose_functions: vec![Expose::Metadata { metadata: open }], ..Rbac::default() },
     };
     let mut table = TestCore::new();
     let (owner, guest) = (table.worker(), table.worker_with(Some(grant)));
@@ -245,7 +245,7 @@ fn connection_is_limited_to_its_grant() {
     let refused = table.send(guest, super::trigger("x", "other", "guest::mine"));
     assert_eq!(refused[0].1["error"]["code"], "trigger_registration_failed");
     assert_eq!(table.send(guest, super::offer("mine")), []);
-    assert!(!table.core.types.contains_key("mine"));
+    assert_eq!(table.core.triggers.providers("mine"), []);
 }
 
 #[test]
@@ -253,7 +253,6 @@ fn middleware_receives_all_calls_of_its_listener() {
     let grant = Grant {
         allowed: vec!["*".to_owned()],
         forbidden: Vec::new(),
-        exposed: Vec::new(),
         trigger_types: None,
         may_register_functions: true,
         may_register_types: true,
@@ -261,7 +260,7 @@ fn middleware_receives_all_calls_of_its_listener() {
         prefix: None,
         owner: None,
         context: json!({ "who": "guest" }),
-        hooks: Hooks { middleware: Some("gate".to_owned()), ..Hooks::default() },
+        rules: Rbac { middleware_function_id: Some("gate".to_owned()), ..Rbac::default() },
     };
     let mut table = TestCore::new();
     let (owner, guest) = (table.worker(), table.worker_with(Some(grant)));

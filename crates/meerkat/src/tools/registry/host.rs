@@ -11,6 +11,7 @@ use super::super::ToolsError;
 use super::RuntimeRegistry;
 use super::link::{self, HubEndpoint, LocalHubGuard};
 use super::live::LiveRegistry;
+use super::state::RealmState;
 use crate::records::RecordError;
 
 /// A hub of this process. Until it is dropped, calls of the realm's registry go through it.
@@ -55,7 +56,7 @@ impl RuntimeRegistry {
         log: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<HostedHub, ToolsError> {
         self.live.refresh().await?;
-        let mut options = HubOptions::new(Arc::clone(&self.store));
+        let mut options = HubOptions::new(Arc::new(RealmState(Arc::clone(&self.store))));
         options.log = Some(Arc::new(log));
         let hub = Hub::new(options);
         register_functions(&hub, &self.live)?;

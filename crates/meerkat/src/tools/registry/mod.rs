@@ -10,6 +10,7 @@ mod link;
 mod live;
 #[cfg(feature = "skills")]
 mod source;
+mod state;
 mod tools;
 mod watcher;
 
