@@ -31,11 +31,14 @@ pub use image::{
 pub use mcp::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
 };
-pub use run_options::{HookOverrides, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest};
+pub use run_options::{
+    HookOverrides, RUN_OPTIONS, ResumeRequest, RunRequest, SkillKey, SkillRef, SkillRefKind, SkillsAction,
+    SkillsRequest,
+};
 pub use session::{
     ApprovalInput, ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest,
-    InterruptReply, PendingApproval, PendingCall, PendingReply, ReadReply, ResumeRequest, RunReply,
-    RunRequest, SessionEntry, SessionRequest, SessionState, SessionsReply, SessionsRequest, TextBlock,
-    ToolHandler, ToolOverlayInput, ToolResultInput,
+    InterruptReply, PendingApproval, PendingCall, PendingReply, ReadReply, RunReply, SessionEntry,
+    SessionRequest, SessionState, SessionsReply, SessionsRequest, TextBlock, ToolHandler, ToolOverlayInput,
+    ToolResultInput,
 };
 pub use version::{CONTRACT_VERSION, ContractVersion};

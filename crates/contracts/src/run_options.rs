@@ -1,8 +1,138 @@
-//! Options of a run: skills and hooks.
+//! Options of a run, each declared once: in [`run_options!`](crate::run_options).
 
+use std::collections::BTreeMap;
+
+use meerkat_core::{ApprovalPolicy, BudgetLimits, Content, Provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::{ApprovalInput, BuiltinConfig, ToolHandler, ToolOverlayInput, ToolResultInput};
+
+/// Passes the options that every run has to another macro. A row contains the name on the wire, the name in the crate,
+/// both types, whether the session keeps the option as it is (`session`), keeps what it resolves to (`resolved`), or
+/// forgets it (`run`), its flag on the command line, and its descriptions for `meerkat_run` and `meerkat_resume`. The types must be imported where the macro is used.
+#[macro_export]
+macro_rules! run_options {
+    ($consumer:ident) => {
+        $consumer! {
+            system_prompt as system_prompt: Option<String> => Option<String>, session, "--system",
+                "Replaces the default system prompt.",
+                "Replaces the system prompt for the rest of the session.";
+            model as model: Option<String> => Option<String>, resolved, "--model",
+                "The model, such as `claude-opus-4-6`; the config's default if omitted. `offline` needs no API key.",
+                "Another model for the rest of the session.";
+            max_tokens as max_tokens: Option<u32> => Option<u32>, session, "--max-tokens",
+                "Maximum output tokens per step.",
+                "Maximum output tokens per step; unchanged if omitted.";
+            provider as provider: Option<Provider> => Option<Provider>, resolved, "--provider",
+                "Model provider; usually inferred from the model name.",
+                "Model provider; usually inferred from the model name.";
+            output_schema as output_schema: Option<Map<String, Value>> => Option<OutputSchema>, run, "--schema",
+                "JSON Schema for a structured result in addition to the text, or a wrapper `{schema, name, \
+                 strict, compat}`.",
+                "JSON Schema for a structured result of this run.";
+            structured_output_retries as structured_output_retries: Option<u32> => Option<u32>, session, "",
+                "Retries when structured output fails validation (default 2).",
+                "Retries when structured output fails validation; unchanged if omitted.";
+            tools as tools: Option<Vec<ToolHandler>> => Option<Vec<ToolHandler>>, resolved, "",
+                "Your tools that the agent may call; a call ends the run with `pending_tool_calls`.",
+                "Your tools; those of the last run are kept if omitted or empty.";
+            enable_builtins as builtins: Option<bool> => Option<bool>, session, "--tools",
+                "Enable or disable built-in tools; the config decides if omitted.",
+                "Enable or disable built-in tools; unchanged if omitted.";
+            enable_memory as memory: Option<bool> => Option<bool>, session, "--tools",
+                "Enable or disable memory of compacted messages; the config decides if omitted.",
+                "Enable or disable memory of compacted messages; unchanged if omitted.";
+            comms_name as comms_name: Option<String> => Option<String>, run, "",
+                "Name that identifies the agent to other agents.",
+                "Name that identifies the agent to other agents; unchanged if omitted.";
+            hooks_override as hooks: Option<HookOverrides> => HookOverlay, run, "",
+                "Hooks for this run only.",
+                "Hooks for this run only.";
+            additional_instructions as instructions: Option<Vec<String>> => Option<Vec<String>>, session, "--instructions",
+                "Additional sections for the system prompt.",
+                "Additional sections for the system prompt, for the rest of the session.";
+            provider_params as provider_params: Option<Map<String, Value>> => Option<Map<String, Value>>, resolved, "--param",
+                "Provider parameters, kept for the session's later runs.",
+                "Provider parameters, merged into those of the session; `null` removes one.";
+            approval_policy as approvals: Option<ApprovalPolicy> => Option<ApprovalPolicy>, session, "--approvals",
+                "Calls that need approval: `never`, `on-request`, or `always`. Applies to the session, and only \
+                 if stricter than the config.",
+                "Calls that need approval from now on; unchanged if omitted. Applies only if stricter than the \
+                 config.";
+            budget_limits as budget: Option<BudgetLimits> => BudgetLimits, run, "--max-total-tokens",
+                "Limits of the run.",
+                "Limits of this run.";
+            preload_skills as preload_skills: Option<Vec<SkillKey>> => Option<Vec<SkillKey>>, session, "",
+                "Skills to add to the system prompt.",
+                "Skills to add to the system prompt.";
+            skill_refs as skills: Option<Vec<SkillRef>> => Vec<SkillKey>, run, "--skill",
+                "Skills to load for this run.",
+                "Skills to load for this run.";
+            skill_references as skill_references: Option<Vec<String>> => Vec<String>, run, "",
+                "No longer accepted; use `skill_refs`.",
+                "No longer accepted; use `skill_refs`.";
+        }
+    };
+}
+
+macro_rules! requests {
+    ($(
+        $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
+    )*) => {
+        /// Request to start a session and run its first prompt.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        pub struct RunRequest {
+            /// The prompt: a string, or a list of text, image, and video blocks.
+            pub prompt: Content,
+            $(#[doc = $run] pub $wire: $type,)*
+            /// Keep the session alive for messages from other agents; needs `comms_name`.
+            #[serde(alias = "host_mode")]
+            pub keep_alive: Option<bool>,
+            /// Settings of the built-in tools.
+            pub builtin_config: Option<BuiltinConfig>,
+            /// Labels for finding the session later.
+            pub labels: Option<BTreeMap<String, String>>,
+            /// Send the run's events as notifications during the run.
+            pub stream: Option<bool>,
+            /// Log the run's events to the server's stderr.
+            pub verbose: Option<bool>,
+        }
+
+        /// Request to resume a session, or to send it the results of pending tool calls.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        pub struct ResumeRequest {
+            /// The session.
+            pub session_id: String,
+            /// The prompt, a string or a list of blocks; may be empty if `tool_results` or `approvals` is set.
+            #[serde(default)]
+            pub prompt: Content,
+            /// Results of all pending tool calls.
+            pub tool_results: Option<Vec<ToolResultInput>>,
+            /// The user's decisions on all calls in `pending_approvals`. Leave `prompt` empty.
+            pub approvals: Option<Vec<ApprovalInput>>,
+            $(#[doc = $resume] pub $wire: $type,)*
+            /// Keep the session alive for messages from other agents; unchanged if omitted.
+            #[serde(alias = "host_mode")]
+            pub keep_alive: Option<bool>,
+            /// Settings of the built-in tools; unchanged if omitted.
+            pub builtin_config: Option<BuiltinConfig>,
+            /// Tools this run may use.
+            #[serde(alias = "turn_tool_overlay")]
+            pub flow_tool_overlay: Option<ToolOverlayInput>,
+            /// Send the run's events as notifications during the run.
+            pub stream: Option<bool>,
+            /// Log the run's events to the server's stderr.
+            pub verbose: Option<bool>,
+        }
+
+        /// The names of the options on the wire, each with its flag on the command line, if it has one.
+        pub const RUN_OPTIONS: &[(&str, &str)] = &[$((stringify!($wire), $flag)),*];
+    };
+}
+
+run_options!(requests);
 
 /// Key of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,69 +6,11 @@ use std::collections::BTreeMap;
 
 use meerkat_core::run::ExtractionError;
 use meerkat_core::{
-    ApprovalPolicy, BlobId, BudgetLimits, Content, Message, Provider, SchemaWarning, SessionId,
-    TerminalCause, Timestamp, Usage, Usd,
+    BlobId, Content, Message, Provider, SchemaWarning, SessionId, TerminalCause, Timestamp, Usage, Usd,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-
-use crate::{HookOverrides, SkillKey, SkillRef};
-
-/// Request to start a session and run its first prompt.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RunRequest {
-    /// The prompt: a string, or a list of text, image, and video blocks.
-    pub prompt: Content,
-    /// Replaces the default system prompt.
-    pub system_prompt: Option<String>,
-    /// The model, such as `claude-opus-4-6`; the config's default if omitted. `offline` needs no API key.
-    pub model: Option<String>,
-    /// Maximum output tokens per step.
-    pub max_tokens: Option<u32>,
-    /// Model provider; usually inferred from the model name.
-    pub provider: Option<Provider>,
-    /// JSON Schema for a structured result in addition to the text, or a wrapper `{schema, name, strict, compat}`.
-    pub output_schema: Option<Map<String, Value>>,
-    /// Retries when structured output fails validation (default 2).
-    pub structured_output_retries: Option<u32>,
-    /// Send the run's events as notifications during the run.
-    pub stream: Option<bool>,
-    /// Log the run's events to the server's stderr.
-    pub verbose: Option<bool>,
-    /// Your tools that the agent may call; a call ends the run with `pending_tool_calls`.
-    pub tools: Option<Vec<ToolHandler>>,
-    /// Enable or disable built-in tools; the config decides if omitted.
-    pub enable_builtins: Option<bool>,
-    /// Enable or disable memory of compacted messages; the config decides if omitted.
-    pub enable_memory: Option<bool>,
-    /// Settings of the built-in tools.
-    pub builtin_config: Option<BuiltinConfig>,
-    /// Keep the session alive for messages from other agents; needs `comms_name`.
-    #[serde(alias = "host_mode")]
-    pub keep_alive: Option<bool>,
-    /// Name that identifies the agent to other agents.
-    pub comms_name: Option<String>,
-    /// Hooks for this run only.
-    pub hooks_override: Option<HookOverrides>,
-    /// Labels for finding the session later.
-    pub labels: Option<BTreeMap<String, String>>,
-    /// Additional sections for the system prompt.
-    pub additional_instructions: Option<Vec<String>>,
-    /// Provider parameters, kept for the session's later runs.
-    pub provider_params: Option<Map<String, Value>>,
-    /// Calls that need approval: `never`, `on-request`, or `always`. Applies to the session, and only if stricter than
-    /// the config.
-    pub approval_policy: Option<ApprovalPolicy>,
-    /// Limits of the run.
-    pub budget_limits: Option<BudgetLimits>,
-    /// Skills to add to the system prompt.
-    pub preload_skills: Option<Vec<SkillKey>>,
-    /// Skills to load for this run.
-    pub skill_refs: Option<Vec<SkillRef>>,
-    /// No longer accepted; use `skill_refs`.
-    pub skill_references: Option<Vec<String>>,
-}
 
 /// A tool run by the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,68 +37,6 @@ pub struct BuiltinConfig {
     pub enable_shell: Option<bool>,
     /// Timeout of a shell command, in seconds (default 30).
     pub shell_timeout_secs: Option<u64>,
-}
-
-/// Request to resume a session, or to send it the results of pending tool calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ResumeRequest {
-    /// The session.
-    pub session_id: String,
-    /// The prompt, a string or a list of blocks; may be empty if `tool_results` or `approvals` is set.
-    #[serde(default)]
-    pub prompt: Content,
-    /// Results of all pending tool calls.
-    pub tool_results: Option<Vec<ToolResultInput>>,
-    /// The user's decisions on all calls in `pending_approvals`. Leave `prompt` empty.
-    pub approvals: Option<Vec<ApprovalInput>>,
-    /// Your tools; those of the last run are kept if omitted or empty.
-    pub tools: Option<Vec<ToolHandler>>,
-    /// Send the run's events as notifications during the run.
-    pub stream: Option<bool>,
-    /// Log the run's events to the server's stderr.
-    pub verbose: Option<bool>,
-    /// Enable or disable built-in tools; unchanged if omitted.
-    pub enable_builtins: Option<bool>,
-    /// Enable or disable memory of compacted messages; unchanged if omitted.
-    pub enable_memory: Option<bool>,
-    /// Settings of the built-in tools; unchanged if omitted.
-    pub builtin_config: Option<BuiltinConfig>,
-    /// Keep the session alive for messages from other agents; unchanged if omitted.
-    #[serde(alias = "host_mode")]
-    pub keep_alive: Option<bool>,
-    /// Name that identifies the agent to other agents; unchanged if omitted.
-    pub comms_name: Option<String>,
-    /// Another model for the rest of the session.
-    pub model: Option<String>,
-    /// Maximum output tokens per step; unchanged if omitted.
-    pub max_tokens: Option<u32>,
-    /// Model provider; usually inferred from the model name.
-    pub provider: Option<Provider>,
-    /// Hooks for this run only.
-    pub hooks_override: Option<HookOverrides>,
-    /// Replaces the system prompt for the rest of the session.
-    pub system_prompt: Option<String>,
-    /// JSON Schema for a structured result of this run.
-    pub output_schema: Option<Map<String, Value>>,
-    /// Retries when structured output fails validation; unchanged if omitted.
-    pub structured_output_retries: Option<u32>,
-    /// Additional sections for the system prompt, for the rest of the session.
-    pub additional_instructions: Option<Vec<String>>,
-    /// Provider parameters, merged into those of the session; `null` removes one.
-    pub provider_params: Option<Map<String, Value>>,
-    /// Calls that need approval from now on; unchanged if omitted. Applies only if stricter than the config.
-    pub approval_policy: Option<ApprovalPolicy>,
-    /// Limits of this run.
-    pub budget_limits: Option<BudgetLimits>,
-    /// Skills to add to the system prompt.
-    pub preload_skills: Option<Vec<SkillKey>>,
-    /// Skills to load for this run.
-    pub skill_refs: Option<Vec<SkillRef>>,
-    /// No longer accepted; use `skill_refs`.
-    pub skill_references: Option<Vec<String>>,
-    /// Tools this run may use.
-    #[serde(alias = "turn_tool_overlay")]
-    pub flow_tool_overlay: Option<ToolOverlayInput>,
 }
 
 /// Tools a run may use.

@@ -5,8 +5,9 @@ use meerkat_contracts::{
 };
 use meerkat_core::{Approval, Decision, SessionId, ToolResult};
 
-use super::turn::{reply, turn_options};
+use super::turn::reply;
 use super::{Call, Impact, Operation};
+use crate::sessions::TurnOptions;
 use crate::tools::ToolOverlay;
 use crate::{Error, RunInput};
 
@@ -24,16 +25,17 @@ impl Operation for Resume {
     type Input = ResumeRequest;
     type Output = RunReply;
 
-    async fn call(call: Call, input: ResumeRequest) -> Result<RunReply, Error> {
+    async fn call(call: Call, mut input: ResumeRequest) -> Result<RunReply, Error> {
         let id = input.session_id.parse()?;
-        let results = input.tool_results.unwrap_or_default().into_iter().map(result).collect();
-        let approvals = input.approvals.unwrap_or_default().into_iter().map(approval).collect();
-        let next = RunInput { prompt: input.prompt, results, approvals };
-        let overlay = input.flow_tool_overlay.map(overlay).unwrap_or_default();
-        let runtime = call.runtime;
-        let turn = turn_options!(input, next, overlay);
-        let result = runtime.sessions().start_turn(id, turn, call.control).await?;
-        Ok(reply(&runtime, result).await)
+        let next = RunInput {
+            prompt: std::mem::take(&mut input.prompt),
+            results: input.tool_results.take().unwrap_or_default().into_iter().map(result).collect(),
+            approvals: input.approvals.take().unwrap_or_default().into_iter().map(approval).collect(),
+        };
+        let overlay = input.flow_tool_overlay.take().map(overlay).unwrap_or_default();
+        let turn = TurnOptions { input: next, overlay, ..TurnOptions::try_from(input)? };
+        let result = call.runtime.sessions().start_turn(id, turn, call.control).await?;
+        Ok(reply(&call.runtime, result).await)
     }
 
     fn session(reply: &RunReply) -> Option<SessionId> {

@@ -4,10 +4,9 @@ use meerkat_contracts::{PendingApproval, RunReply, RunRequest};
 
 use meerkat_core::SessionId;
 
-use super::turn::{reply, turn_options};
+use super::turn::reply;
 use super::{Call, Impact, Operation};
-use crate::sessions::NewSessionOptions;
-use crate::tools::ToolOverlay;
+use crate::sessions::{NewSessionOptions, TurnOptions};
 use crate::{Error, RunInput};
 
 /// `meerkat_run`.
@@ -24,13 +23,12 @@ impl Operation for Run {
     type Input = RunRequest;
     type Output = RunReply;
 
-    async fn call(call: Call, input: RunRequest) -> Result<RunReply, Error> {
-        let options = NewSessionOptions { labels: input.labels.unwrap_or_default() };
-        let first = RunInput { prompt: input.prompt, ..RunInput::default() };
-        let runtime = call.runtime;
-        let turn = turn_options!(input, first, ToolOverlay::default());
-        let result = runtime.sessions().create(options, turn, call.control).await?;
-        Ok(reply(&runtime, result).await)
+    async fn call(call: Call, mut input: RunRequest) -> Result<RunReply, Error> {
+        let options = NewSessionOptions { labels: input.labels.take().unwrap_or_default() };
+        let first = RunInput { prompt: std::mem::take(&mut input.prompt), ..RunInput::default() };
+        let turn = TurnOptions { input: first, ..TurnOptions::try_from(input)? };
+        let result = call.runtime.sessions().create(options, turn, call.control).await?;
+        Ok(reply(&call.runtime, result).await)
     }
 
     fn session(reply: &RunReply) -> Option<SessionId> {

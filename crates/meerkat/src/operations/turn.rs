@@ -1,72 +1,98 @@
 //! Options and replies shared by `meerkat_run` and `meerkat_resume`.
 
-use meerkat_contracts::{CompletedReply, HookOverrides, PendingReply, RunReply, TextBlock};
+use meerkat_contracts::{
+    CompletedReply, HookOverrides, PendingReply, ResumeRequest, RunReply, RunRequest, SkillKey, SkillRef,
+    TextBlock,
+};
 use meerkat_core::run::{ExtractionError, Outcome};
-use meerkat_core::{HookEntry, OutputSchema};
+use meerkat_core::{BudgetLimits, OutputSchema};
 use serde_json::{Map, Value};
 
 use super::reply_limit::ReplyLimit;
 use crate::hooks::{HookOverlay, HooksError};
 use crate::json::decode;
-use crate::sessions::RunResult;
+use crate::sessions::{RunResult, TurnOptions};
 use crate::{Error, Runtime};
 
-/// Builds the options of a run from a request; both requests use the same field names.
-macro_rules! turn_options {
-    ($request:ident, $input:expr, $overlay:expr) => {
-        $crate::sessions::TurnOptions {
-            input: $input,
-            model: $request.model,
-            provider: $request.provider,
-            system_prompt: $request.system_prompt,
-            instructions: $request.additional_instructions,
-            max_tokens: $request.max_tokens,
-            provider_params: $request.provider_params,
-            tools: $request.tools,
-            builtins: $request.enable_builtins,
-            files: None,
-            memory: $request.enable_memory,
-            shell: $request.builtin_config.as_ref().and_then(|config| config.enable_shell),
-            shell_timeout_secs: $request.builtin_config.as_ref().and_then(|config| config.shell_timeout_secs),
-            output_schema: $crate::operations::turn::output_schema($request.output_schema)?,
-            structured_output_retries: $request.structured_output_retries,
-            overlay: $overlay,
-            budget: $request.budget_limits.unwrap_or_default(),
-            preload_skills: $request.preload_skills,
-            skills: $request.skill_refs.unwrap_or_default().iter().map(|skill| skill.key()).collect(),
-            hooks: $crate::operations::turn::hooks($request.hooks_override)?,
-            approvals: $request.approval_policy,
-            comms_name: $request.comms_name,
-            keep_alive: $request.keep_alive,
-            skill_references: $request.skill_references.unwrap_or_default(),
+macro_rules! from_requests {
+    ($(
+        $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
+    )*) => {
+        from_requests!(@from RunRequest, $($wire as $field),*);
+        from_requests!(@from ResumeRequest, $($wire as $field),*);
+    };
+    (@from $request:ident, $($wire:ident as $field:ident),*) => {
+        /// The options of a request, except its input.
+        impl TryFrom<$request> for TurnOptions {
+            type Error = Error;
+
+            fn try_from(request: $request) -> Result<Self, Error> {
+                let builtin_config = request.builtin_config.unwrap_or_default();
+                Ok(Self {
+                    $($field: FromWire::from_wire(request.$wire)?,)*
+                    shell: builtin_config.enable_shell,
+                    shell_timeout_secs: builtin_config.shell_timeout_secs,
+                    keep_alive: request.keep_alive,
+                    ..Self::default()
+                })
+            }
         }
     };
 }
 
-pub(super) use turn_options;
+meerkat_contracts::run_options!(from_requests);
 
-pub(super) fn output_schema(schema: Option<Map<String, Value>>) -> Result<Option<OutputSchema>, Error> {
-    Ok(schema.map(Value::Object).map(OutputSchema::parse).transpose()?)
+/// Conversion of an option from its type on the wire.
+trait FromWire<T>: Sized {
+    fn from_wire(value: T) -> Result<Self, Error>;
 }
 
-/// Reads the hook overrides of a request.
-pub(super) fn hooks(overrides: Option<HookOverrides>) -> Result<HookOverlay, Error> {
-    let overrides = overrides.unwrap_or_default();
-    let read = |(index, entry): (usize, Map<String, Value>)| -> Result<HookEntry, HooksError> {
-        decode(Value::Object(entry)).map_err(|reason| {
-            // The path of an entry starts with a backquote.
-            let reason = reason.strip_prefix('`').map_or_else(
-                || format!("`entries[{index}]`: {reason}"),
-                |field| format!("`entries[{index}].{field}"),
-            );
-            HooksError::Invalid(reason)
-        })
-    };
-    let entries = overrides.entries.unwrap_or_default().into_iter().enumerate().map(read);
-    Ok(HookOverlay {
-        entries: entries.collect::<Result<_, _>>()?,
-        disable: overrides.disable.unwrap_or_default(),
-    })
+impl<T> FromWire<Option<T>> for Option<T> {
+    fn from_wire(value: Self) -> Result<Self, Error> {
+        Ok(value)
+    }
+}
+
+impl FromWire<Option<Map<String, Value>>> for Option<OutputSchema> {
+    fn from_wire(schema: Option<Map<String, Value>>) -> Result<Self, Error> {
+        Ok(schema.map(Value::Object).map(OutputSchema::parse).transpose()?)
+    }
+}
+
+impl FromWire<Option<BudgetLimits>> for BudgetLimits {
+    fn from_wire(limits: Option<Self>) -> Result<Self, Error> {
+        Ok(limits.unwrap_or_default())
+    }
+}
+
+impl FromWire<Option<Vec<SkillRef>>> for Vec<SkillKey> {
+    fn from_wire(skills: Option<Vec<SkillRef>>) -> Result<Self, Error> {
+        Ok(skills.iter().flatten().map(SkillRef::key).collect())
+    }
+}
+
+impl FromWire<Option<Self>> for Vec<String> {
+    fn from_wire(names: Option<Self>) -> Result<Self, Error> {
+        Ok(names.unwrap_or_default())
+    }
+}
+
+impl FromWire<Option<HookOverrides>> for HookOverlay {
+    fn from_wire(overrides: Option<HookOverrides>) -> Result<Self, Error> {
+        let overrides = overrides.unwrap_or_default();
+        let read = |(index, entry): (usize, Map<String, Value>)| {
+            decode(Value::Object(entry)).map_err(|reason| {
+                // The path of a field starts with a backquote.
+                HooksError::Invalid(match reason.strip_prefix('`') {
+                    Some(field) => format!("`entries[{index}].{field}"),
+                    None => format!("`entries[{index}]`: {reason}"),
+                })
+            })
+        };
+        let entries = overrides.entries.unwrap_or_default().into_iter().enumerate().map(read);
+        let disable = overrides.disable.unwrap_or_default();
+        Ok(Self { entries: entries.collect::<Result<_, _>>()?, disable })
+    }
 }
 
 /// Builds the reply of a run. Structured output is never truncated.

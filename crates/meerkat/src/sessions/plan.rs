@@ -487,12 +487,7 @@ fn change_settings(settings: &mut SessionSettings, turn: &TurnOptions, model: &M
     let before = settings.provider;
     settings.model.clone_from(&model.id);
     settings.provider = model.provider;
-    if turn.system_prompt.is_some() {
-        settings.system_prompt.clone_from(&turn.system_prompt);
-    }
-    if let Some(instructions) = &turn.instructions {
-        settings.instructions.clone_from(instructions);
-    }
+    turn.keep_in(settings);
     if let Some(params) = &turn.provider_params {
         let stored = settings.provider_params.get_or_insert_default();
         if before != settings.provider {
@@ -500,18 +495,6 @@ fn change_settings(settings: &mut SessionSettings, turn: &TurnOptions, model: &M
         }
         params::merge_stored(stored, params.clone());
     }
-    if let Some(skills) = &turn.preload_skills {
-        settings.preload_skills.clone_from(skills);
-    }
-    settings.max_tokens = turn.max_tokens.or(settings.max_tokens);
-    settings.structured_output_retries =
-        turn.structured_output_retries.or(settings.structured_output_retries);
-    settings.builtins = turn.builtins.or(settings.builtins);
-    settings.files = turn.files.or(settings.files);
-    settings.memory = turn.memory.or(settings.memory);
-    settings.shell = turn.shell.or(settings.shell);
-    settings.shell_timeout_secs = turn.shell_timeout_secs.or(settings.shell_timeout_secs);
-    settings.approvals = turn.approvals.or(settings.approvals);
     if let Some(tools) = turn.tools.as_ref().filter(|tools| !tools.is_empty()) {
         settings.tools.clone_from(tools);
     }

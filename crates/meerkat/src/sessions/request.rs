@@ -19,6 +19,7 @@ use crate::Error;
 use crate::capabilities::Capabilities;
 use crate::events::EventSink;
 use crate::hooks::HookOverlay;
+use crate::records::SessionSettings;
 use crate::request_error::RequestError;
 use crate::schema::OutputValidator;
 use crate::tools::{ToolOverlay, check_skill_keys};
@@ -50,60 +51,69 @@ pub struct NewSessionOptions {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Options of one run: its input, and settings for this run or for the session from now on.
-#[derive(Debug, Clone, Default)]
-pub struct TurnOptions {
-    /// The user's prompt and tool results.
-    pub input: RunInput,
-    /// The session's model from now on.
-    pub model: Option<String>,
-    /// The model's provider.
-    pub provider: Option<Provider>,
-    /// The session's system prompt from now on.
-    pub system_prompt: Option<String>,
-    /// The session's instructions from now on.
-    pub instructions: Option<Vec<String>>,
-    /// Maximum output tokens per step from now on.
-    pub max_tokens: Option<u32>,
-    /// Provider parameters from now on.
-    pub provider_params: Option<Map<String, Value>>,
-    /// The caller's tools from now on.
-    pub tools: Option<Vec<ToolHandler>>,
-    /// Enables or disables built-in tools from now on. Defaults to the config if no run of the session set it.
-    pub builtins: Option<bool>,
-    /// Access of the built-in file tools from now on. Defaults to full access if no run of the session set it.
-    pub files: Option<FileAccess>,
-    /// Enables or disables memory of compacted messages from now on. Defaults to the config if no run of the session
-    /// set it.
-    pub memory: Option<bool>,
-    /// Enables or disables shell tools from now on. Defaults to the config if no run of the session set it. Requires
-    /// built-in tools.
-    pub shell: Option<bool>,
-    /// Time limit of shell commands from now on, in seconds.
-    pub shell_timeout_secs: Option<u64>,
-    /// Schema of this run's structured output.
-    pub output_schema: Option<OutputSchema>,
-    /// Maximum retries for an invalid structured output, from now on.
-    pub structured_output_retries: Option<u32>,
-    /// Allowed and blocked tools of this run.
-    pub overlay: ToolOverlay,
-    /// Budget limits of this run.
-    pub budget: BudgetLimits,
-    /// Skills in the system prompt from now on.
-    pub preload_skills: Option<Vec<SkillKey>>,
-    /// Skills inserted before the user's prompt.
-    pub skills: Vec<SkillKey>,
-    /// Added and disabled hooks of this run.
-    pub hooks: HookOverlay,
-    /// The approval policy for calls from now on. Defaults to the config if no run of the session set it.
-    pub approvals: Option<ApprovalPolicy>,
-    /// Name under which other agents reach the session.
-    pub comms_name: Option<String>,
-    /// Whether the session stays reachable after its run.
-    pub keep_alive: Option<bool>,
-    /// An earlier form of `skills`, which is rejected.
-    #[doc(hidden)]
-    pub skill_references: Vec<String>,
+macro_rules! turn_options {
+    ($(
+        $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
+    )*) => {
+        /// Options of one run: its input, and settings for this run or for the session from now on.
+        #[derive(Debug, Clone, Default)]
+        pub struct TurnOptions {
+            /// The user's prompt and tool results.
+            pub input: RunInput,
+            $(#[doc = $run] pub $field: $target,)*
+            /// Access of the built-in file tools from now on. Defaults to full access if no run of the session set it.
+            pub files: Option<FileAccess>,
+            /// Enables or disables shell tools from now on. Defaults to the config if no run of the session set it.
+            /// Requires built-in tools.
+            pub shell: Option<bool>,
+            /// Time limit of shell commands from now on, in seconds.
+            pub shell_timeout_secs: Option<u64>,
+            /// Allowed and blocked tools of this run.
+            pub overlay: ToolOverlay,
+            /// Whether the session stays reachable after its run.
+            pub keep_alive: Option<bool>,
+        }
+
+        impl TurnOptions {
+            /// Applies the options that the session keeps as they are.
+            pub(super) fn keep_in(&self, settings: &mut SessionSettings) {
+                $(keep!($scope, settings.$field, self.$field);)*
+                settings.files.keep(&self.files);
+                settings.shell.keep(&self.shell);
+                settings.shell_timeout_secs.keep(&self.shell_timeout_secs);
+            }
+        }
+    };
+}
+
+macro_rules! keep {
+    (session, $setting:expr, $option:expr) => {
+        $setting.keep(&$option)
+    };
+    ($scope:ident, $setting:expr, $option:expr) => {};
+}
+
+meerkat_contracts::run_options!(turn_options);
+
+/// A setting of a session that an option replaces if it is set.
+trait Setting<T> {
+    fn keep(&mut self, option: &Option<T>);
+}
+
+impl<T: Clone> Setting<T> for Option<T> {
+    fn keep(&mut self, option: &Option<T>) {
+        if option.is_some() {
+            self.clone_from(option);
+        }
+    }
+}
+
+impl<T: Clone> Setting<Self> for Vec<T> {
+    fn keep(&mut self, option: &Option<Self>) {
+        if let Some(option) = option {
+            self.clone_from(option);
+        }
+    }
 }
 
 impl RunRequest {
