@@ -21,12 +21,32 @@ pub(crate) fn check() -> Result<(), Error> {
     let mut findings = Vec::new();
     let architecture = read(&root().join("ARCHITECTURE.md"))?;
     compare(&mut findings, "ARCHITECTURE.md", &arrows_shown(&architecture), &arrows()?);
+    findings.extend(missing_steps(&architecture));
     for (name, modules) in cycles()? {
         let modules: Vec<_> = modules.iter().map(|module| format!("`{module}`")).collect();
         findings.push(format!("modules of `{name}` are in a cycle: {}", modules.join(", ")));
     }
     findings.extend(stats::spread()?.into_iter().map(|spread| format!("split the state of {spread}")));
     if findings.is_empty() { Ok(()) } else { Err(Error::Layers(findings)) }
+}
+
+/// Returns what is wrong with the steps of a run, such as `rkat/src/main.rs::main`: each names a function that exists.
+fn missing_steps(page: &str) -> Vec<String> {
+    const MAX_STEPS: usize = 15;
+    let steps: Vec<_> =
+        page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once(".rs::")).collect();
+    let is_missing = |(file, name): &&(&str, &str)| {
+        let path = root().join("crates").join(format!("{file}.rs"));
+        !read(&path)
+            .is_ok_and(|code| code.contains(&format!("fn {name}(")) || code.contains(&format!("fn {name}<")))
+    };
+    let missing = steps.iter().filter(is_missing);
+    let mut findings: Vec<_> =
+        missing.map(|(file, name)| format!("ARCHITECTURE.md: no function `{name}` in `{file}.rs`")).collect();
+    if !(1..=MAX_STEPS).contains(&steps.len()) {
+        findings.push(format!("ARCHITECTURE.md: {} steps of a run instead of 1 to {MAX_STEPS}", steps.len()));
+    }
+    findings
 }
 
 /// Returns the modules of each crate that are in a cycle; crates without one are omitted.

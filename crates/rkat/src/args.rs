@@ -59,9 +59,7 @@ fn parse_policy(text: &str) -> Result<ApprovalPolicy, String> {
 
 fn parse_dollars(text: &str) -> Result<Usd, String> {
     let amount = text.trim_start_matches('$').parse().ok().and_then(Usd::from_dollars);
-    amount
-        .filter(|amount| !amount.is_zero())
-        .ok_or_else(|| "expected an amount in US dollars, such as 0.50".to_owned())
+    amount.ok_or_else(|| "expected an amount in US dollars, such as 0.50".to_owned())
 }
 
 /// Selection of the realm.

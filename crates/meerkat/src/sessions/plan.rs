@@ -527,3 +527,77 @@ fn client_tool(tool: &ToolHandler) -> (ToolDef, Option<ToolRoute>) {
     let callback = tool.handler.as_deref().is_none_or(|handler| handler == ToolHandler::CALLBACK);
     (def, callback.then_some(ToolRoute::Callback))
 }
+
+#[cfg(test)]
+mod tests {
+    use meerkat_core::Content;
+    use meerkat_core::run::RunInput;
+
+    use super::super::{NewSessionOptions, RunControl, RunRequest, Target, TurnOptions};
+    use crate::{Runtime, RuntimeOptions};
+
+    #[tokio::test]
+    async fn plan_is_readable() {
+        let runtime = Runtime::ephemeral(RuntimeOptions::default()).unwrap();
+        let sessions = runtime.sessions();
+        let input = RunInput { prompt: Content::text("say hi"), ..RunInput::default() };
+        let turn = TurnOptions {
+            input,
+            model: Some("offline".to_owned()),
+            system_prompt: Some("Be brief.".to_owned()),
+            max_tokens: Some(100),
+            ..TurnOptions::default()
+        };
+        let (target, control) = (Target::New(NewSessionOptions::default()), RunControl::default());
+        let request = RunRequest { target: target.clone(), turn, control: control.clone() };
+        let loaded = sessions.planner().load(request).await.unwrap();
+        let (plan, _) = sessions.planner().plan(&loaded, (&target, None), &control).await.unwrap();
+        let text = meerkat_testkit::redact(&format!("{:#?}", (&plan.request, &plan.tools, &plan.opening)));
+        insta::assert_snapshot!(text, @r#"
+        (
+            ModelRequest {
+                system: "Be brief.",
+                messages: [],
+                tools: [],
+                max_tokens: 100,
+                temperature: None,
+                output_schema: None,
+                provider_params: None,
+            },
+            ToolPlan {
+                callers: [],
+                overlay: ToolOverlay {
+                    allowed: None,
+                    blocked: [],
+                },
+                approvals: Never,
+            },
+            Opening {
+                messages: [
+                    User {
+                        content: Content(
+                            [
+                                Text {
+                                    text: "say hi",
+                                },
+                            ],
+                        ),
+                        created_at: [time],
+                    },
+                ],
+                calls: None,
+                prompt: Content(
+                    [
+                        Text {
+                            text: "say hi",
+                        },
+                    ],
+                ),
+                answered: 0,
+                work: None,
+                continues_run: false,
+            },
+        )
+        "#);
+    }
+}

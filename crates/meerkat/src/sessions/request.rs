@@ -144,6 +144,10 @@ impl TurnOptions {
             let message = "`max_tokens` must be greater than 0; omit it to use the config's limit";
             return Err(Error::arguments(message));
         }
+        if self.budget.max_cost_usd.is_some_and(|cost| cost.is_zero()) {
+            let message = "`budget_limits.max_cost_usd` must be greater than 0; omit it for no limit";
+            return Err(Error::arguments(message));
+        }
         Ok(check_tools(self.tools.as_deref().unwrap_or_default())?)
     }
 

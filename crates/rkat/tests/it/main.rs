@@ -32,6 +32,8 @@ mod mcp_server;
 #[cfg(test)]
 mod oauth;
 #[cfg(test)]
+mod parity;
+#[cfg(test)]
 mod pipes;
 #[cfg(test)]
 mod processes;
