@@ -24,7 +24,7 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<ExitCode, Cl
             let manifest = RealmManifest::read(&state_root, &id)?;
             show(&state_root, &manifest, json);
         }
-        RealmCommand::Create { id, backend } => create(scope, id, backend)?,
+        RealmCommand::Create { id, backend } => create(scope, &id, backend)?,
         RealmCommand::Delete { id, force } => {
             let id: RealmId = id.parse()?;
             Realm::delete(&state_root, &id, if force { Force::Yes } else { Force::No })?;
@@ -38,12 +38,12 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<ExitCode, Cl
     Ok(ExitCode::SUCCESS)
 }
 
-fn create(scope: &Scope, id: String, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
+fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
     if backend == Some(meerkat::Backend::Memory) {
         let message = "an in-memory realm ends with its process, so there is nothing to create";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let mut scope = scope.with_realm(Some(&id));
+    let mut scope = scope.with_realm(Some(id));
     scope.flags.backend = backend;
     let realm = Realm::open(scope.options()?)?;
     for warning in realm.warnings() {
