@@ -105,14 +105,16 @@ pub(crate) fn queue(text: &str) {
 
 fn start_queue() -> SyncSender<Entry> {
     let (queue, entries) = sync_channel(QUEUE_CAPACITY);
-    std::thread::spawn(move || {
+    let write = move || {
         for entry in entries {
             match entry {
                 Entry::Line(line) => stderr_line(&line),
                 Entry::Mark(done) => drop(done.send(())),
             }
         }
-    });
+    };
+    // Without the thread, lines are dropped.
+    let _ = std::thread::Builder::new().name("stderr".to_owned()).spawn(write);
     queue
 }
 
