@@ -66,7 +66,7 @@ pub(crate) struct RunView<'a> {
     pub(crate) model: &'a ModelInfo,
 }
 
-/// What an extension adds to a run.
+/// Additions of an extension to a run.
 #[derive(Default)]
 pub(crate) struct Contribution {
     /// Sections for the system prompt.

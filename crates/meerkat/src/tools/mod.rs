@@ -1,5 +1,5 @@
-//! What runs get in addition to the conversation: built-in tools, images, MCP servers, skills, registered functions,
-//! and memory. Each is a [`RunExtension`].
+//! Additions to runs: built-in tools, images, MCP servers, skills, registered functions, and memory. Each is a
+//! [`RunExtension`].
 
 mod builtins;
 mod error;
