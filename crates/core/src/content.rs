@@ -75,6 +75,12 @@ impl Content {
 
     /// Returns the blocks.
     #[must_use]
+    pub fn into_blocks(self) -> Vec<ContentBlock> {
+        self.0
+    }
+
+    /// Returns the blocks.
+    #[must_use]
     pub fn blocks(&self) -> &[ContentBlock] {
         &self.0
     }

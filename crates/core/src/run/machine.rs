@@ -57,8 +57,9 @@ impl Run {
             tools: Arc::default(),
             settings,
         };
-        let prompt = opening.prompt.clone();
-        let add_prompt = |invocation: &mut HookInvocation| invocation.prompt = Some(prompt);
+        let has_hooks = run.settings.hooks.has(HookPoint::RunStarted);
+        let prompt = has_hooks.then(|| opening.prompt.clone());
+        let add_prompt = |invocation: &mut HookInvocation| invocation.prompt = prompt;
         run.run_hooks(HookPoint::RunStarted, Next::Open(opening), add_prompt);
         run
     }

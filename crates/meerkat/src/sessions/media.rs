@@ -33,24 +33,21 @@ const MIN_TRUNCATED: usize = 1024;
 /// Returns an error if data is not base64, or a blob does not exist.
 pub(super) async fn externalize_input(
     store: &dyn Store,
-    input: RunInput,
+    mut input: RunInput,
 ) -> Result<(RunInput, Vec<Change>), Error> {
     check_blobs(store, "prompt", &input.prompt).await?;
     for (at, result) in input.results.iter().enumerate() {
         check_blobs(store, &format!("tool_results[{at}].content"), &result.content).await?;
     }
     let mut blobs = Vec::new();
-    let prompt = externalize(&input.prompt, &mut blobs)
+    input.prompt = externalize(input.prompt, &mut blobs)
         .map_err(|index| Error::arguments(format!("`prompt[{index}].data` is not base64")))?;
-    let mut results = Vec::with_capacity(input.results.len());
-    for (at, result) in input.results.iter().enumerate() {
-        let content = externalize(&result.content, &mut blobs).map_err(|index| {
+    for (at, result) in input.results.iter_mut().enumerate() {
+        result.content = externalize(std::mem::take(&mut result.content), &mut blobs).map_err(|index| {
             Error::arguments(format!("`tool_results[{at}].content[{index}].data` is not base64"))
         })?;
-        results.push(ToolResult { content, ..result.clone() });
     }
-    let changes = blobs.into_iter().map(Change::PutBlob).collect();
-    Ok((RunInput { prompt, results, ..input }, changes))
+    Ok((input, blobs.into_iter().map(Change::PutBlob).collect()))
 }
 
 /// Rejects content that refers to a blob missing from the realm.
@@ -83,7 +80,7 @@ pub(super) async fn externalize_output(
 ) -> ToolOutput {
     let mut blobs = Vec::new();
     // Truncate long texts even if inline data is invalid.
-    let content = externalize(&output.content, &mut blobs).unwrap_or_else(|_| output.content.clone());
+    let content = externalize(output.content.clone(), &mut blobs).unwrap_or_else(|_| output.content.clone());
     let content = redact_files(&content, &mut blobs, redactor);
     let content = truncate_texts(&content, &mut blobs);
     if blobs.is_empty() {
@@ -135,8 +132,8 @@ fn truncate_texts(content: &Content, blobs: &mut Vec<Blob>) -> Content {
 }
 
 /// Returns the content with inline data replaced by blobs; the error is the index of the block that is not base64.
-fn externalize(content: &Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
-    let mut blocks = content.blocks().to_vec();
+fn externalize(content: Content, blobs: &mut Vec<Blob>) -> Result<Content, usize> {
+    let mut blocks = content.into_blocks();
     for (index, block) in blocks.iter_mut().enumerate() {
         let (ContentBlock::Image { media_type, source }
         | ContentBlock::Video { media_type, source, .. }
