@@ -15,6 +15,8 @@ const CLIENTS: usize = 200;
 const RUNS: usize = 5;
 /// Number of commits per run: the opening, and the final response.
 const COMMITS: usize = 2;
+/// Memory limit for an idle server, in MB.
+const MEMORY: f64 = 15.0;
 /// Time limit for a list of all tools.
 const LIST: Duration = Duration::from_millis(2);
 
@@ -38,7 +40,11 @@ fn start(effort: Effort) -> Result<(), Failure> {
         bare_memory = bare_times.time(|| Server::start(&mut Command::new(&bare)))?.memory();
     }
     compare("rkat-mcp to its first response, vs. a bare server", (&our_times, &bare_times), 2.0, effort)?;
-    report("memory of idle rkat-mcp (target 15 MB)", &format!("{:.1} MB", our_memory as f64 / 1024.0));
+    let megabytes = our_memory as f64 / 1024.0;
+    report(&format!("memory of idle rkat-mcp (target {MEMORY:.0} MB)"), &format!("{megabytes:.1} MB"));
+    if megabytes > MEMORY && effort != Effort::Smoke {
+        return Err(format!("memory of idle rkat-mcp: {megabytes:.1} MB is over {MEMORY:.0}").into());
+    }
     report("memory of an idle bare server", &format!("{:.1} MB", bare_memory as f64 / 1024.0));
     Ok(())
 }

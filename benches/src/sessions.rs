@@ -50,7 +50,7 @@ fn one_run(tokio: &tokio::runtime::Runtime, effort: Effort) -> Result<(), Failur
             bare.time(|| (0..COMMITS).try_for_each(|_| floor.commit()))?;
         }
     }
-    compare("a run with its commits, vs. the commits alone", (&ours, &bare), 2.0, effort)
+    compare("a run with its commits, vs. the commits alone", (&ours, &bare), 1.3, effort)
 }
 
 /// Measures the store's cost of a step in a long session, against a short one.
