@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat::operations::{self, Call};
-use meerkat::{ConfigChange, RunControl, Runtime, RuntimeOptions, Tool, ToolOutput, ToolSource};
+use meerkat::ports::Tool;
+use meerkat::{ConfigChange, RunControl, Runtime, RuntimeOptions, ToolOutput, ToolSource};
 use meerkat_core::{BoxFuture, Invocation, ToolDef};
 use serde_json::{Value, json};
 

@@ -115,6 +115,18 @@ impl ContentBlock {
     }
 }
 
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 impl From<Vec<ContentBlock>> for Content {
     fn from(blocks: Vec<ContentBlock>) -> Self {
         Self(blocks)

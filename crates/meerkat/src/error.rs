@@ -2,7 +2,7 @@
 
 use meerkat_contracts::ErrorBody;
 use meerkat_core::run::{Failure, InputError};
-use meerkat_core::{ErrorKind, IdError, SchemaError, SessionId, TerminalCause};
+use meerkat_core::{ApprovalRequest, ErrorKind, IdError, SchemaError, SessionId, TerminalCause, ToolCall};
 use serde_json::{Value, json};
 
 use crate::coded::Coded;
@@ -106,6 +106,9 @@ pub enum Error {
         /// The message of the panic.
         reason: String,
     },
+    /// The run ended without an answer.
+    #[error(transparent)]
+    Stopped(Box<Stopped>),
     /// The run produced no valid structured output.
     #[error("no structured output: {0}")]
     NoStructuredOutput(String),
@@ -150,6 +153,35 @@ const fn failure_kind(failure: &Failure) -> ErrorKind {
     }
 }
 
+/// A run that ended without an answer. The session can be resumed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the run ended without an answer: {reason}")]
+pub struct Stopped {
+    /// Session id.
+    pub session_id: SessionId,
+    /// Why it ended.
+    pub reason: StopReason,
+    /// The text that the model had written.
+    pub text: String,
+}
+
+/// Reason a run ended without an answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// A limit was reached.
+    #[error("{}", if *.0 == TerminalCause::TurnLimitReached { "it reached `agent.max_turns`" } else { "its budget is exhausted" })]
+    Limit(TerminalCause),
+    /// Calls wait for their results or for approval.
+    #[error("{} calls wait for results, and {} for approval", calls.len(), approvals.len())]
+    Pending {
+        /// The calls for the caller to run.
+        calls: Vec<ToolCall>,
+        /// The calls for the caller to approve or deny.
+        approvals: Vec<ApprovalRequest>,
+    },
+}
+
 /// A session and whether the failed request created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
@@ -183,6 +215,10 @@ impl Error {
             | Self::UnknownOperation(_) => ErrorKind::InvalidParams,
             Self::TooManySessions { .. } => ErrorKind::CapabilityUnavailable,
             Self::NoStructuredOutput(_) => ErrorKind::AgentError,
+            Self::Stopped(stopped) => match stopped.reason {
+                StopReason::Limit(_) => ErrorKind::BudgetExhausted,
+                StopReason::Pending { .. } => ErrorKind::SessionUnsupported,
+            },
             Self::Cancelled { .. } | Self::RequestCancelled => ErrorKind::RequestCancelled,
             other => other.layer().map_or(ErrorKind::Internal, Coded::kind),
         }
@@ -240,6 +276,7 @@ impl Coded for Error {
             Self::Cancelled { session }
             | Self::NotPersisted { session, .. }
             | Self::RunCrashed { session, .. } => Some(session.data()),
+            Self::Stopped(stopped) => Some(json!({ "session_id": stopped.session_id })),
             Self::TooManySessions { limit } => Some(json!({ "type": "limit_reached", "limit": limit })),
             Self::InSession { id, reference, source } => {
                 let mut data = source.data().unwrap_or_else(|| json!({}));

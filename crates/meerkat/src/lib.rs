@@ -1,16 +1,35 @@
 //! Runs LLM agents in durable sessions.
 //!
-//! A [`Runtime`] belongs to one realm: a directory with a store, or memory. [`Runtime::sessions`] gives the
-//! [`SessionService`], which creates sessions, runs prompts, and reads, interrupts, and archives them.
-//! [`operations`] is the table of operations behind every surface (MCP and the command line).
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), meerkat::Error> {
+//! let runtime = meerkat::Runtime::builder().build()?;
+//! println!("{}", runtime.ask("say hello").await?.text);
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! The library crates do not print, read the environment, or panic.
+//! Without an API key, agents use the offline model, which needs no network. [`RuntimeBuilder`] sets keys, tools, the
+//! config, and the directory in which sessions are stored.
+//!
+//! - [`Runtime::ask`] runs a prompt in a new [`Session`], and [`Session::prompt`] runs the next one. A [`Prompt`] is
+//!   awaited for its [`Answer`]; [`Prompt::output`] requests a value of your type instead of text, and [`Prompt::start`]
+//!   returns a [`RunHandle`] with the run's [`Events`].
+//! - [`Tool::from_fn`] makes a tool from a function.
+//! - [`SessionService`] lists, reads, interrupts, and archives sessions; [`SessionService::run`] runs a request with every
+//!   option.
+//! - [`Error`] has a stable [`ErrorKind`], and names the session, which can be resumed.
+//! - [`ports`] has the traits for your own tools, models, hooks, and clocks.
+//! - [`operations`] is the table of operations behind every surface: MCP and the command line.
+//!
+//! The library crates do not print, read the environment, or panic. `examples` has complete programs.
 
 mod builder;
 mod capabilities;
 mod clock;
 mod coded;
 mod config;
+mod conversation;
 mod error;
 mod events;
 mod help;
@@ -31,7 +50,7 @@ mod text;
 pub mod token;
 mod tools;
 
-pub use builder::{RuntimeOptions, capabilities};
+pub use builder::{RuntimeBuilder, RuntimeOptions, capabilities};
 pub use clock::SystemClock;
 pub use coded::Coded;
 pub use config::{
@@ -42,18 +61,22 @@ pub use config::{
     SandboxMode, SecurityMode, SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport,
     ShellConfig, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig, ToolsConfig, WebSearchConfig,
 };
-pub use error::{Error, SessionRef};
-pub use events::{EventSink, StreamError, describe_progress};
+pub use conversation::{OutputPrompt, Prompt, Session};
+pub use error::{Error, SessionRef, StopReason, Stopped};
+pub use events::{EventQueue, EventSink, Events, StreamError, describe_progress};
 #[cfg(feature = "mcp")]
 pub use hooks::{HookFiles, HookFilesError, LoadedHooks};
 pub use hooks::{HookOverlay, HooksError};
 pub use meerkat_contracts::{ImageInput, ImageReply, SkillKey};
-pub use meerkat_core::run::{Completion, LastRun, Outcome, Pending, RunEnd, RunInput, RunReport};
+pub use meerkat_core::run::{
+    Completion, ExtractionError, Failure, InputError, LastRun, Outcome, Pending, RunEnd, RunInput, RunReport,
+};
 pub use meerkat_core::{
-    AgentEvent, Approval, ApprovalPolicy, ApprovalRequest, BlobId, BudgetLimits, BudgetType, Clock, Content,
-    Decision, ErrorKind, EventEnvelope, Hook, HookEntry, HookFailure, HookInvocation, HookOutput,
-    HookRuntime, Message, Model, OutputSchema, Provider, RealmId, Redactor, RunId, SessionId, TerminalCause,
-    Timestamp, Tool, ToolCall, ToolImpact, ToolOutput, ToolSource, TraceContext, Usage, Usd, escape_line,
+    AgentEvent, Approval, ApprovalPolicy, ApprovalRequest, AssistantImage, BlobId, BudgetLimits, BudgetType,
+    Clock, Content, ContentBlock, Decision, ErrorClass, ErrorKind, EventEnvelope, Hook, HookEntry,
+    HookFailure, HookInvocation, HookOutput, HookRuntime, IdError, Message, Model, OutputSchema, Provider,
+    RealmId, Redactor, RunId, SchemaError, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall,
+    ToolFailure, ToolImpact, ToolOutput, ToolResult, ToolSource, TraceContext, Usage, Usd, escape_line,
     escape_text,
 };
 /// Server of the iii protocol.
@@ -90,16 +113,28 @@ pub use schema::InvalidSchema;
 pub use scope::{DefaultRealm, RealmScope, SystemDirs};
 pub use secrets::{SecretSource, api_key_variables};
 pub use sessions::{
-    Approver, HistoryPage, NewSessionOptions, RunControl, RunHandle, RunRequest, RunResult, SessionService,
-    SessionView, Target, TurnOptions, UnreadableSession,
+    Answer, Approver, HistoryPage, NewSessionOptions, RunControl, RunHandle, RunRequest, RunResult,
+    SessionService, SessionView, Target, TurnOptions, UnreadableSession,
 };
+/// Token that interrupts a run.
+pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "skills")]
 pub use tools::{BundledSkills, Skills, SkillsOptions};
 #[cfg(feature = "registry")]
 pub use tools::{HostedHub, HubEndpoint, RealmRegistry, RegistryContents};
+pub use tools::{IntoToolOutput, Tool, ToolOverlay, ToolsError};
 #[cfg(feature = "mcp")]
 pub use tools::{
     LoadedServerFiles, McpServers, McpServersOptions, NoticeSink, ProjectTrust, ServerEnvironment,
     ServerFiles, ServerFilesError, TokenDir,
 };
-pub use tools::{ToolOverlay, ToolsError};
+
+pub mod ports {
+    //! Traits for your own tools, models, hooks, and clocks, and the types that they use.
+
+    pub use meerkat_core::{
+        AssistantBlock, BoxFuture, Clock, Delta, DeltaSink, Hook, HookFailure, HookInvocation, HookOutput,
+        Invocation, Model, ModelError, ModelErrorKind, ModelInfo, ModelProfile, ModelRequest, ModelResponse,
+        ResponseStatus, Tool, ToolConfigChange, ToolDef, ToolSource,
+    };
+}

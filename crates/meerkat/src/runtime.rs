@@ -1,10 +1,11 @@
 //! The runtime: one realm, its models and tools, and its services.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_contracts::{CapabilityReport, ImageInput, ImageReply};
-use meerkat_core::{BlobId, EventEnvelope, Provider, Redactor, SessionId, Timestamp};
+use meerkat_core::{BlobId, Content, EventEnvelope, Provider, Redactor, SessionId, Timestamp};
 use meerkat_providers::OFFLINE_MODEL_ID;
 use meerkat_store::{ArchivedFilter, Blob, Realm, SessionQuery, Store, Transaction};
 use tokio::sync::broadcast;
@@ -12,6 +13,7 @@ use tokio::sync::broadcast;
 use crate::Error;
 use crate::capabilities::Capabilities;
 use crate::config::{ConfigAccess, ConfigService};
+use crate::conversation::{Prompt, Session};
 use crate::models::Models;
 use crate::sessions::{Planner, SessionService};
 use crate::tools::{Images, ToolsError};
@@ -21,23 +23,12 @@ use crate::tools::{Images, ToolsError};
 /// Cloning it is cheap; all clones are the same runtime.
 ///
 /// ```
-/// use meerkat::{NewSessionOptions, RunControl, RunInput, Runtime, RuntimeOptions, TurnOptions, Content, Outcome};
-///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), meerkat::Error> {
-/// let runtime = Runtime::ephemeral(RuntimeOptions::default())?;
-/// let sessions = runtime.sessions();
-///
-/// let say = |text: &str| TurnOptions {
-///     input: RunInput { prompt: Content::text(text), ..RunInput::default() },
-///     ..TurnOptions::default()
-/// };
-/// let first = sessions.create(NewSessionOptions::default(), say("say hello"), RunControl::default()).await?;
-/// let second = sessions.start_turn(first.session_id, say("say again"), RunControl::default()).await?;
-///
-/// let Outcome::Completed(answer) = second.report.outcome else { unreachable!() };
-/// assert_eq!(answer.text, "again");
-/// assert_eq!(sessions.history(first.session_id, 0, None).await?.messages.len(), 4);
+/// let runtime = meerkat::Runtime::builder().build()?;
+/// let session = runtime.session();
+/// assert_eq!(session.prompt("say hello").await?.text, "hello");
+/// assert_eq!(session.prompt("say again").await?.text, "again");
 /// # Ok(())
 /// # }
 /// ```
@@ -79,6 +70,23 @@ impl Runtime {
 
     fn planner(&self) -> &Planner {
         self.parts.sessions.planner()
+    }
+
+    /// Returns a prompt of a new session.
+    pub fn ask(&self, prompt: impl Into<Content>) -> Prompt {
+        self.session().prompt(prompt)
+    }
+
+    /// Returns a session that its first prompt creates.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::new(self.sessions(), None)
+    }
+
+    /// Returns a stored session. Its first prompt fails if it does not exist.
+    #[must_use]
+    pub fn resume(&self, id: SessionId) -> Session {
+        Session::new(self.sessions(), Some(id))
     }
 
     /// Returns the realm.
@@ -263,5 +271,11 @@ impl Runtime {
 
     fn in_session(&self, id: meerkat_core::SessionId, error: Error) -> Error {
         Error::InSession { id, reference: self.reference(id), source: Box::new(error) }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("realm", self.realm().id()).finish_non_exhaustive()
     }
 }

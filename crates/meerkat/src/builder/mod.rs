@@ -1,6 +1,7 @@
 //! Creation of runtimes: the only place that depends on cargo features to decide what a runtime consists of.
 
 mod capabilities;
+mod runtime_builder;
 #[cfg(test)]
 #[cfg(feature = "skills")]
 mod tests;
@@ -8,14 +9,14 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meerkat_core::{Clock, Hook, Model, RealmId, Redactor, ToolSource};
+use meerkat_core::{Clock, Hook, Model, Redactor, ToolSource};
 use meerkat_fetch::Http;
 use meerkat_store::Realm;
 use meerkat_tools::{Toolbox, ToolboxOptions};
 
 use crate::Error;
 use crate::clock::SystemClock;
-use crate::config::{ConfigAccess, ConfigService};
+use crate::config::{BaseConfig, ConfigAccess, ConfigService};
 use crate::events::EventBus;
 use crate::hooks::HookRunner;
 use crate::models::{Models, Providers};
@@ -25,6 +26,7 @@ use crate::sessions::{ActiveRuns, Planner, SessionService};
 use crate::tools::{Builtins, Extensions, Images, RealmToolStorage, RunExtension};
 
 pub use capabilities::capabilities;
+pub use runtime_builder::RuntimeBuilder;
 
 /// Options of a runtime.
 #[derive(Default)]
@@ -59,15 +61,25 @@ pub struct RuntimeOptions {
 }
 
 impl Runtime {
+    /// Returns a builder.
+    #[must_use]
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+
     /// Creates a runtime for an open realm.
     #[must_use]
     pub fn new(realm: Realm, options: RuntimeOptions) -> Self {
+        Self::assemble(realm, options, BaseConfig::default())
+    }
+
+    fn assemble(realm: Realm, options: RuntimeOptions, base: BaseConfig) -> Self {
         let store = realm.store();
         let clock = options.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let secrets = options.secrets.unwrap_or_else(|| Arc::new(|_: &str| None));
         let redactor = options.redactor;
         let capabilities = capabilities::list();
-        let config = ConfigService::new(Arc::clone(&store), redactor.clone());
+        let config = ConfigService::new(Arc::clone(&store), redactor.clone(), base);
         let http = Http::default();
         let providers = Providers::new(Arc::clone(&secrets), redactor.clone(), http.clone());
         let models = Arc::new(Models::new(options.models, providers));
@@ -141,7 +153,10 @@ impl Runtime {
     /// # Errors
     /// Never fails in practice: the realm's generated id is always valid.
     pub fn ephemeral(options: RuntimeOptions) -> Result<Self, Error> {
-        let id: RealmId = format!("realm-{}", uuid::Uuid::now_v7()).parse()?;
-        Ok(Self::new(Realm::ephemeral(id), options))
+        Ok(Self::new(Realm::ephemeral(Self::generated_realm().parse()?), options))
+    }
+
+    fn generated_realm() -> String {
+        format!("realm-{}", uuid::Uuid::now_v7())
     }
 }

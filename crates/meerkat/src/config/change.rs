@@ -8,18 +8,18 @@ use meerkat_providers::base_url_error;
 use serde_json::{Map, Value};
 
 use super::providers::MASK;
-use super::{Config, ConfigAccess, ConfigChange, ConfigError, merge, parse, to_document};
+use super::{Config, ConfigAccess, ConfigChange, ConfigError, merge, parse_over, to_document};
 use crate::request_error::RequestError;
 use crate::secrets::is_reserved_variable;
 
-/// Returns the document to store after a change, and the config parsed from it.
+/// Returns the document to store after a change, and the config that it and the program's own result in.
 pub(super) fn apply_change(
-    stored: Map<String, Value>,
+    (base, stored): (&Map<String, Value>, Map<String, Value>),
     change: ConfigChange,
     access: ConfigAccess,
 ) -> Result<(Map<String, Value>, Config), ConfigError> {
     // An invalid stored document can still be replaced.
-    let before = parse(&stored).unwrap_or_default();
+    let before = parse_over(base, stored.clone()).unwrap_or_default();
     let displayed = to_document(&before)?;
     let document = match change {
         ConfigChange::Set(mut new) => {
@@ -33,7 +33,7 @@ pub(super) fn apply_change(
             document
         }
     };
-    let after = parse(&document)?;
+    let after = parse_over(base, document.clone())?;
     check_urls_and_tokens(&before, &after)?;
     if access != ConfigAccess::Owner {
         if before.hooks != after.hooks {

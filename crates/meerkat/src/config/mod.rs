@@ -80,13 +80,34 @@ pub struct ConfigService {
     store: Arc<dyn Store>,
     /// The redactor with which secrets of the config are registered when it is read.
     redactor: Redactor,
+    /// The program's own config, below that of the realm.
+    base: BaseConfig,
     /// The newest config that was read.
     latest: Arc<Mutex<Option<CurrentConfig>>>,
 }
 
+/// Config of a program. The keys that are set in the realm override it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BaseConfig {
+    document: Map<String, Value>,
+    config: Arc<Config>,
+}
+
+impl BaseConfig {
+    pub(crate) fn new(document: Map<String, Value>) -> Result<Self, ConfigError> {
+        let (document, config) = change::apply_change(
+            (&Map::new(), Map::new()),
+            ConfigChange::Set(document),
+            ConfigAccess::Owner,
+        )?;
+        Ok(Self { document, config: Arc::new(config) })
+    }
+}
+
 impl ConfigService {
-    pub(crate) fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor, latest: Arc::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, redactor: Redactor, base: BaseConfig) -> Self {
+        base.config.register_secrets(&redactor);
+        Self { store, redactor, base, latest: Arc::default() }
     }
 
     /// Reads the config. Parses it only if it has changed since the last time.
@@ -94,11 +115,14 @@ impl ConfigService {
     /// # Errors
     /// Returns an error if the store cannot be read or contains a document of a newer version.
     pub async fn get(&self) -> Result<CurrentConfig, ConfigError> {
-        let Some(row) = self.store.config().await? else { return Ok(CurrentConfig::default()) };
+        let Some(row) = self.store.config().await? else {
+            return Ok(CurrentConfig { config: Arc::clone(&self.base.config), generation: 0 });
+        };
         if let Some(current) = self.latest().as_ref().filter(|latest| latest.generation == row.generation) {
             return Ok(current.clone());
         }
-        let config = parse(&explain_result(&*self.store, stored(&row)).await?)?;
+        let stored = explain_result(&*self.store, stored(&row)).await?;
+        let config = parse_over(&self.base.document, stored)?;
         Ok(self.keep(config, row.generation))
     }
 
@@ -146,7 +170,8 @@ impl ConfigService {
             let generation = row.as_ref().map_or(0, |row| row.generation);
             let stored =
                 explain_result(&*self.store, row.as_ref().map(stored).transpose()).await?.unwrap_or_default();
-            let (document, config) = change::apply_change(stored, change.clone(), access)?;
+            let (document, config) =
+                change::apply_change((&self.base.document, stored), change.clone(), access)?;
             let bytes = records::encode(&document)?;
             let transaction = Transaction {
                 guards: vec![Guard::Generation(expected.unwrap_or(generation))],
@@ -174,6 +199,16 @@ fn to_document(config: &Config) -> Result<Map<String, Value>, ConfigError> {
         Value::Object(parts) => Ok(parts),
         other => Err(ConfigError::Invalid(format!("a config is not an object: {other}"))),
     }
+}
+
+/// Parses a realm's document over that of the program.
+fn parse_over(base: &Map<String, Value>, stored: Map<String, Value>) -> Result<Config, ConfigError> {
+    if base.is_empty() {
+        return parse(&stored);
+    }
+    let mut document = base.clone();
+    merge(&mut document, stored);
+    parse(&document)
 }
 
 fn parse(document: &Map<String, Value>) -> Result<Config, ConfigError> {

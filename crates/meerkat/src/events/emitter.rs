@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use meerkat_core::{AgentEvent, EventEnvelope, FinishedJob, Redactor};
 
-use super::RunChannel;
+use super::{EventQueue, RunChannel};
 
 /// Callback that receives the events of a run, in order. It is called from the run and must not block.
 pub type EventSink = Arc<dyn Fn(EventEnvelope) + Send + Sync>;
 
-/// Forwards a run's events to the session's channel and to the caller's sink.
+/// Forwards a run's events to the session's channel, the handle of the run, and the caller's sink.
 pub(crate) struct Emitter {
     channel: RunChannel,
+    queue: EventQueue,
     sink: Option<EventSink>,
     /// Set when the sink panicked: a listener must not affect the run.
     broken: AtomicBool,
@@ -21,8 +22,13 @@ pub(crate) struct Emitter {
 }
 
 impl Emitter {
-    pub(crate) fn new(channel: RunChannel, sink: Option<EventSink>, redactor: Redactor) -> Self {
-        Self { channel, sink, broken: AtomicBool::new(false), redactor }
+    pub(crate) fn new(
+        channel: RunChannel,
+        queue: EventQueue,
+        sink: Option<EventSink>,
+        redactor: Redactor,
+    ) -> Self {
+        Self { channel, queue, sink, broken: AtomicBool::new(false), redactor }
     }
 
     /// Returns the redactor that masks secrets in events.
@@ -47,6 +53,7 @@ impl Emitter {
 
     pub(crate) fn emit(&self, payload: AgentEvent) {
         let event = self.channel.publish(payload);
+        self.queue.push(Arc::clone(&event));
         let Some(sink) = self.sink.as_ref().filter(|_| !self.broken.load(Ordering::Relaxed)) else { return };
         if catch_unwind(AssertUnwindSafe(|| sink(EventEnvelope::clone(&event)))).is_err() {
             self.broken.store(true, Ordering::Relaxed);

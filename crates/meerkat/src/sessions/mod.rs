@@ -4,6 +4,7 @@
 //! outcome.
 
 mod active;
+mod answer;
 mod commit;
 mod drive;
 mod in_flight;
@@ -33,11 +34,13 @@ use drive::Driver;
 use outcome::{Run, Segment};
 use plan::LoadedRequest;
 
+pub use answer::Answer;
 pub use outcome::{RunHandle, RunResult};
 pub use read::{HistoryPage, SessionView, UnreadableSession};
 pub use request::{Approver, NewSessionOptions, RunControl, RunRequest, Target, TurnOptions};
 
 use crate::Error;
+use crate::events::Events;
 use crate::records::RecordError;
 
 /// Creates, runs, reads, interrupts, and archives sessions.
@@ -127,22 +130,24 @@ impl SessionService {
     }
 
     async fn start(&self, request: RunRequest) -> Result<RunHandle, Error> {
-        let (target, control) = (request.target.clone(), request.control.clone());
-        let loaded = self.inner.planner.load(request).await?;
+        let target = request.target.clone();
+        let cancel = request.control.cancel.child_token();
+        let control = RunControl { cancel, ..request.control.clone() };
+        let (queue, events) = Events::queue();
+        let loaded = self.inner.planner.load(request, queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
             let (mut driver, segment) = attempts.plan(self, &target, &loaded, &control).await?;
             let (session_id, run_id) = (segment.session.id, segment.run_id);
             let admitted = driver.admission();
             let turn = TurnOptions { input: RunInput::default(), ..loaded.turn.clone() };
-            let run = Run { service: self.clone(), turn, control: control.clone() };
-            let handle =
-                RunHandle { session_id, run_id, task: tokio::spawn(Box::pin(run.follow(driver, segment))) };
+            let run = Run { service: self.clone(), turn, queue: queue.clone(), control: control.clone() };
+            let task = tokio::spawn(Box::pin(run.follow(driver, segment)));
             if admitted.await.is_ok() {
-                return Ok(handle);
+                return Ok(RunHandle { session_id, run_id, events, cancel: control.cancel, task });
             }
             // The run ended before its input was durable.
-            match handle.outcome().await {
+            match outcome::join(task).await {
                 Err(error) if attempts.may_retry(&error) => {}
                 Err(error) => return Err(error),
                 Ok(_) => return Err(Error::Internal("a run ended before it started".to_owned())),

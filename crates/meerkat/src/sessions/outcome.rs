@@ -3,6 +3,7 @@
 use meerkat_core::run::{Completion, Outcome, Pending, RunInput, RunReport};
 use meerkat_core::{RunId, SchemaWarning, SessionId};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::commit::release_crashed;
 use super::drive::{DriveResult, Driver};
@@ -12,6 +13,7 @@ use super::spans::RunTrace;
 use super::{Attempts, SessionService};
 use crate::Error;
 use crate::error::SessionRef;
+use crate::events::{EventQueue, Events};
 use crate::panics::contain;
 use crate::records::RecordError;
 
@@ -37,6 +39,9 @@ pub struct RunHandle {
     pub session_id: SessionId,
     /// Id of the run.
     pub run_id: RunId,
+    /// The run's events from its start.
+    pub events: Events,
+    pub(super) cancel: CancellationToken,
     pub(super) task: JoinHandle<Result<RunResult, Error>>,
 }
 
@@ -46,8 +51,19 @@ impl RunHandle {
     /// # Errors
     /// Returns an error if the run fails. It names the session, which can be resumed.
     pub async fn outcome(self) -> Result<RunResult, Error> {
-        self.task.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+        drop(self.events);
+        join(self.task).await
     }
+
+    /// Interrupts the run.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// Waits for the task of a run.
+pub(super) async fn join(task: JoinHandle<Result<RunResult, Error>>) -> Result<RunResult, Error> {
+    task.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 
 /// Facts about a run that its outcome contains.
@@ -78,6 +94,7 @@ pub(super) struct Run {
     pub(super) service: SessionService,
     /// Options for further segments.
     pub(super) turn: TurnOptions,
+    pub(super) queue: EventQueue,
     pub(super) control: RunControl,
 }
 
@@ -111,7 +128,7 @@ impl Run {
     async fn resume(&self, id: SessionId, input: RunInput) -> Result<RunResult, Error> {
         let turn = TurnOptions { input, skills: Vec::new(), ..self.turn.clone() };
         let request = RunRequest { target: Target::Existing(id), turn, control: self.control.clone() };
-        let loaded = self.service.planner().load(request).await?;
+        let loaded = self.service.planner().load(request, self.queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
             let (driver, segment) =

@@ -23,7 +23,7 @@ use super::spans::RunTrace;
 use crate::Error;
 use crate::capabilities::Capabilities;
 use crate::config::{Config, ConfigAccess, ConfigService, CurrentConfig};
-use crate::events::{Emitter, EventBus, PriorEvents};
+use crate::events::{Emitter, EventBus, EventQueue, PriorEvents};
 use crate::hooks::{HookRunner, RunHooks};
 use crate::models::{Models, ResolvedModel, params, schema_warnings};
 use crate::records::{self, RecordError, SessionSettings, encode};
@@ -54,6 +54,8 @@ pub(crate) struct Planner {
 /// A request with everything that is loaded for it before the session is read.
 pub(super) struct LoadedRequest {
     pub(super) turn: TurnOptions,
+    /// Queue of the run's handle.
+    queue: EventQueue,
     current: CurrentConfig,
     /// The config's system prompt, if it is in a file.
     file_prompt: Option<String>,
@@ -120,7 +122,7 @@ struct OpenedSession {
 
 impl Planner {
     /// Checks a request, and loads what its run depends on.
-    pub(super) async fn load(&self, request: RunRequest) -> Result<LoadedRequest, Error> {
+    pub(super) async fn load(&self, request: RunRequest, queue: EventQueue) -> Result<LoadedRequest, Error> {
         request.check(&self.capabilities)?;
         let mut turn = request.turn;
         if self.access == ConfigAccess::Anonymous
@@ -146,7 +148,7 @@ impl Planner {
                 extension.require().await?;
             }
         }
-        Ok(LoadedRequest { turn, current, file_prompt, events })
+        Ok(LoadedRequest { turn, queue, current, file_prompt, events })
     }
 
     /// Inserts the requested skills before the user's prompt.
@@ -189,7 +191,7 @@ impl Planner {
         let hooks = self.hooks.for_run(&config.hooks, &turn.hooks, self.access).await?;
         let added = self.contributions(&session, turn, config).await;
         let run_id = control.run_id.unwrap_or_else(|| RunId::from_uuid(Uuid::now_v7()));
-        let parts = self.parts(&session, (turn, config), (hooks, slot), control, (run_id, &added))?;
+        let parts = self.parts(&session, loaded, (hooks, slot), control, (run_id, &added))?;
         let mut settings = self.run_settings(&session, turn, config, run_id);
         settings.schema_warnings = schema_warnings;
         settings.hooks = parts.hooks.as_ref().map(|hooks| hooks.points()).unwrap_or_default();
@@ -344,14 +346,16 @@ impl Planner {
     fn parts(
         &self,
         session: &OpenedSession,
-        (turn, config): (&TurnOptions, &Arc<Config>),
+        LoadedRequest { turn, queue, current, .. }: &LoadedRequest,
         (hooks, slot): (Option<HookSet>, RunSlot),
         control: &RunControl,
         (run_id, added): (RunId, &Contribution),
     ) -> Result<RunParts, Error> {
+        let config = &current.config;
         let prior_events = if session.creates { PriorEvents::None } else { PriorEvents::Unknown };
         let channel = self.events.open_channel(session.id, prior_events);
-        let emitter = Arc::new(Emitter::new(channel, control.events.clone(), self.redactor.clone()));
+        let emitter =
+            Arc::new(Emitter::new(channel, queue.clone(), control.events.clone(), self.redactor.clone()));
         let hooks = hooks.map(|set| {
             let (runner, emitter) = (Arc::clone(&self.hooks), Arc::clone(&emitter));
             Arc::new(RunHooks { runner, set, config: Arc::clone(config), emitter })
@@ -534,7 +538,7 @@ mod tests {
     use meerkat_core::run::RunInput;
 
     use super::super::{NewSessionOptions, RunControl, RunRequest, Target, TurnOptions};
-    use crate::{Runtime, RuntimeOptions};
+    use crate::{Events, Runtime, RuntimeOptions};
 
     #[tokio::test]
     async fn plan_is_readable() {
@@ -550,7 +554,7 @@ mod tests {
         };
         let (target, control) = (Target::New(NewSessionOptions::default()), RunControl::default());
         let request = RunRequest { target: target.clone(), turn, control: control.clone() };
-        let loaded = sessions.planner().load(request).await.unwrap();
+        let loaded = sessions.planner().load(request, Events::queue().0).await.unwrap();
         let (plan, _) = sessions.planner().plan(&loaded, (&target, None), &control).await.unwrap();
         let text = meerkat_testkit::redact(&format!("{:#?}", (&plan.request, &plan.tools, &plan.opening)));
         insta::assert_snapshot!(text, @r#"

@@ -1,6 +1,6 @@
 //! The request for a run: its options, and every check of them that needs no state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
@@ -22,7 +22,7 @@ use crate::hooks::HookOverlay;
 use crate::records::SessionSettings;
 use crate::request_error::RequestError;
 use crate::schema::OutputValidator;
-use crate::tools::{ToolOverlay, check_skill_keys};
+use crate::tools::{ToolOverlay, check_skill_keys, check_tool_names};
 
 /// A request for a run. Every surface builds one.
 #[derive(Clone)]
@@ -205,21 +205,8 @@ fn check_instructions(instructions: &[String]) -> Result<(), Error> {
 /// # Errors
 /// Returns `INVALID_PARAMS` with the field and the accepted values.
 fn check_tools(tools: &[ToolHandler]) -> Result<(), RequestError> {
-    let mut seen = BTreeSet::new();
+    check_tool_names("tools", tools.iter().map(|tool| &*tool.name))?;
     for (index, tool) in tools.iter().enumerate() {
-        let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if tool.name.is_empty() || tool.name.len() > 64 || !tool.name.bytes().all(is_valid) {
-            let name: String = tool.name.chars().take(80).collect();
-            return Err(RequestError::Arguments(format!(
-                "`tools[{index}].name`: `{name}` must have 1 to 64 letters, digits, `_` or `-`"
-            )));
-        }
-        if !seen.insert(&tool.name) {
-            return Err(RequestError::Arguments(format!(
-                "`tools[{index}].name`: duplicate tool `{}`",
-                tool.name
-            )));
-        }
         if let Some(handler) = tool.handler.as_deref().filter(|handler| *handler != ToolHandler::CALLBACK) {
             let handler: String = handler.chars().take(80).collect();
             return Err(RequestError::Arguments(format!(

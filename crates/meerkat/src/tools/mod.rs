@@ -4,6 +4,7 @@
 mod builtins;
 mod error;
 mod extension;
+mod function;
 mod images;
 #[cfg(feature = "memory-store-session")]
 mod memory;
@@ -17,6 +18,7 @@ mod skills;
 
 pub(crate) use builtins::{Builtins, RealmToolStorage};
 pub(crate) use extension::{CompactionIndex, Contribution, Extensions, RunExtension, RunView};
+pub(crate) use function::{FixedTools, check_tool_names};
 pub(crate) use images::Images;
 #[cfg(feature = "memory-store-session")]
 pub(crate) use memory::MemoryExtension;
@@ -28,6 +30,7 @@ pub(crate) use servers::{Persistence, SessionServerChange};
 pub(crate) use skills::SkillsExtension;
 
 pub use error::ToolsError;
+pub use function::{IntoToolOutput, Tool};
 pub use overlay::ToolOverlay;
 #[cfg(feature = "registry")]
 pub use registry::{HostedHub, HubEndpoint, RealmRegistry, RegistryContents};

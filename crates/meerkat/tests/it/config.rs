@@ -248,7 +248,7 @@ async fn explicit_default_model_is_honored() {
     let run = async || call(&world, "meerkat_run", json!({"prompt": "hi"})).await;
     assert_eq!(run().await.unwrap()["model"], "offline");
     let masked = get(&world).await.config;
-    assert_eq!(serde_json::to_value(&masked).unwrap()["agent"]["model"], "claude-opus-4-7");
+    assert_eq!(serde_json::to_value(&*masked).unwrap()["agent"]["model"], "claude-opus-4-7");
     set(&world, to_json(&masked), None).await.unwrap();
     assert_eq!(run().await.unwrap()["model"], "offline", "writing back a copy sets nothing");
     set(&world, json!({"agent": {"model": "claude-opus-4-7"}}), None).await.unwrap();

@@ -225,7 +225,7 @@ fn announce(event: EventEnvelope) {
 }
 
 /// A tool whose effects can be counted.
-fn effect(log: &Path) -> Arc<dyn meerkat::Tool> {
+fn effect(log: &Path) -> Arc<dyn meerkat::ports::Tool> {
     let log = log.to_owned();
     FnTool::new("effect", move |invocation| {
         let log = log.clone();

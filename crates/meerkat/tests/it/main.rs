@@ -14,6 +14,8 @@ mod compaction;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod embedding;
+#[cfg(test)]
 mod events;
 #[cfg(test)]
 mod examples;

@@ -13,7 +13,7 @@ use crate::world::{World, kind, say, text, then, watch};
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// A tool that never returns.
-fn stuck() -> Arc<dyn meerkat::Tool> {
+fn stuck() -> Arc<dyn meerkat::ports::Tool> {
     FnTool::new("stuck", async |_| std::future::pending().await)
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use meerkat::operations::{Call, find};
 use meerkat::{
     ConfigAccess, ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl,
-    RunInput, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Tool, TurnOptions,
+    RunInput, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, TurnOptions,
 };
 use meerkat_contracts::ToolHandler;
-use meerkat_core::{Clock, ToolResult};
+use meerkat_core::{Clock, Tool, ToolResult};
 use meerkat_testkit::{Recorder, Scratch, Script, ScriptedModel, Tools, message_line};
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
