@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::graph;
 use crate::process::{self, cargo};
-use crate::profile::PROFILES;
+use crate::profile::{PROFILES, Profile, SINGLE_FEATURES};
 use crate::words;
 
 const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
@@ -15,7 +15,7 @@ pub(crate) fn run() -> Result<(), Error> {
     graph::check()?;
     let workspace = ["clippy", "--workspace", "--all-targets", "--all-features"];
     process::run(&mut cargo(workspace.into_iter().chain(DENY_WARNINGS)))?;
-    for profile in &PROFILES {
+    for profile in PROFILES.into_iter().chain(SINGLE_FEATURES.map(Profile::of_feature)) {
         println!("profile {}", profile.name);
         let arguments = std::iter::once("clippy").chain(profile.arguments()).chain(DENY_WARNINGS);
         process::run(&mut cargo(arguments))?;

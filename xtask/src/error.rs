@@ -22,6 +22,8 @@ pub(crate) enum Error {
     Words(Vec<String>),
     /// Crates or modules use each other in a way that is not documented.
     Layers(Vec<String>),
+    /// An example printed something else.
+    Example { name: &'static str, printed: String },
     /// Tests failed; they have been reported.
     Tests,
 }
@@ -54,6 +56,7 @@ impl fmt::Display for Error {
                 write!(f, "the layers are broken")?;
                 findings.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
+            Self::Example { name, printed } => write!(f, "the example `{name}` printed\n{printed}"),
             Self::Tests => f.write_str("tests failed"),
         }
     }

@@ -10,6 +10,7 @@ mod ci;
 mod clients;
 mod docs;
 mod error;
+mod examples;
 mod fuzz;
 mod graph;
 mod link_order;

@@ -21,7 +21,16 @@ pub(crate) const PROFILES: [Profile; 5] = [
     Profile { name: "full", features: Features::Only("session-store,session-compaction") },
 ];
 
+/// Features that are also checked alone, without tests.
+pub(crate) const SINGLE_FEATURES: [&str; 7] =
+    ["anthropic", "openai", "gemini", "memory-store-session", "mcp", "skills", "registry"];
+
 impl Profile {
+    /// Returns the profile of one feature.
+    pub(crate) const fn of_feature(feature: &'static str) -> Self {
+        Self { name: feature, features: Features::Only(feature) }
+    }
+
     /// Returns the arguments with which cargo builds `meerkat` in this profile.
     pub(crate) fn arguments(&self) -> Vec<&'static str> {
         match self.features {

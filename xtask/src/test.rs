@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::clients;
 use crate::error::Error;
+use crate::examples;
 use crate::process::{self, cargo, run_tapped};
 use crate::profile::PROFILES;
 use crate::tally::Tally;
@@ -38,6 +39,7 @@ fn run_steps(tally: &mut Tally) -> Result<(), Error> {
     counted(tally, |_| process::run(&mut cargo(fixtures)))?;
     counted(tally, |_| process::run(&mut cargo(WIRE_MATRIX)))?;
     cargo_tests(tally, &["--workspace", "--all-features"])?;
+    counted(tally, |_| examples::run())?;
     counted(tally, |_| process::run(&mut cargo(FEATURED)))?;
     for profile in PROFILES.iter().filter(|profile| !profile.is_default()) {
         println!("profile {}", profile.name);

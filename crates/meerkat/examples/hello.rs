@@ -1,6 +1,10 @@
 //! Asks a question. Uses the model of the first API key that is set, or the offline model without one.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "it is a program: it prints, and reads its keys"
+)]
 
 #[tokio::main]
 async fn main() -> Result<(), meerkat::Error> {

@@ -47,7 +47,7 @@ trait FromWire<T>: Sized {
     fn from_wire(value: T) -> Result<Self, Error>;
 }
 
-impl<T> FromWire<Option<T>> for Option<T> {
+impl<T> FromWire<Self> for Option<T> {
     fn from_wire(value: Self) -> Result<Self, Error> {
         Ok(value)
     }
@@ -59,7 +59,7 @@ impl FromWire<Option<Map<String, Value>>> for Option<OutputSchema> {
     }
 }
 
-impl FromWire<Option<BudgetLimits>> for BudgetLimits {
+impl FromWire<Option<Self>> for BudgetLimits {
     fn from_wire(limits: Option<Self>) -> Result<Self, Error> {
         Ok(limits.unwrap_or_default())
     }

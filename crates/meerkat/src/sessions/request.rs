@@ -101,7 +101,7 @@ trait Setting<T> {
 }
 
 impl<T: Clone> Setting<T> for Option<T> {
-    fn keep(&mut self, option: &Option<T>) {
+    fn keep(&mut self, option: &Self) {
         if option.is_some() {
             self.clone_from(option);
         }

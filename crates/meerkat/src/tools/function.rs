@@ -104,7 +104,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// What the function of a [`Tool`] may return. An error is reported to the model and does not end the run.
+/// Result of the function of a [`Tool`]. An error is reported to the model and does not end the run.
 pub trait IntoToolOutput {
     /// Converts the value.
     fn into_tool_output(self) -> ToolOutput;
