@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reqwest::header::LOCATION;
 use reqwest::redirect::Policy;
-use reqwest::{Client, Request, Response, StatusCode};
+use reqwest::{Client, Method, Request, Response, StatusCode};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
@@ -71,8 +71,8 @@ impl LoginClient {
         for _ in 0..=MAX_REDIRECTS {
             let current = next.try_clone();
             let response = self.open(next).await?;
-            let redirect =
-                target(&response).filter(|_| request.redirect_policy == OAuthHttpRedirectPolicy::Follow);
+            let redirect = target(&response, current.as_ref().map(Request::method))
+                .filter(|_| request.redirect_policy == OAuthHttpRedirectPolicy::Follow);
             let (Some(url), Some(mut following)) = (redirect, current) else { return read(response).await };
             *following.url_mut() = url;
             next = following;
@@ -125,9 +125,15 @@ async fn resolve(url: &Url) -> Vec<SocketAddr> {
 }
 
 /// Returns the URL to send the same request to. Redirects that change the method are not followed.
-fn target(response: &Response) -> Option<Url> {
-    matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
-        .then_some(())?;
+fn target(response: &Response, method: Option<&Method>) -> Option<Url> {
+    let is_followed = match response.status() {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+            method == Some(&Method::GET)
+        }
+        _ => false,
+    };
+    is_followed.then_some(())?;
     response.url().join(response.headers().get(LOCATION)?.to_str().ok()?).ok()
 }
 
