@@ -90,6 +90,7 @@ pub use meerkat_mcp as mcp;
 #[cfg(feature = "mcp")]
 pub use meerkat_mcp::ServerSet as McpRouterAdapter;
 pub use meerkat_process::{can_mask_secrets, check_sandbox, is_same_user, supervise};
+pub use meerkat_providers::ProfileEntry;
 /// Registry of skills, prompts, and functions.
 #[cfg(feature = "registry")]
 pub use meerkat_registry as registry;

@@ -35,9 +35,7 @@ pub(crate) fn open_known(scope: &Scope) -> Result<Runtime, Error> {
 /// Like [`open`], for running agents.
 pub(crate) fn open_with(scope: &Scope, agents: Agents) -> Result<Runtime, Error> {
     let realm = Realm::open(scope.options()?)?;
-    for warning in realm.warnings() {
-        out::stderr_line(&format!("warning: {warning}"));
-    }
+    realm.warnings().iter().for_each(out::warn);
     let options = runtime_options(scope, skills(scope)?, agents, ConfigAccess::Owner)?;
     Ok(Runtime::new(realm, options()))
 }

@@ -8,7 +8,7 @@ use meerkat_contracts::{ErrorBody, error_row};
 use serde_json::json;
 
 use crate::out;
-use crate::render::shell_word;
+use crate::render::state_root_option;
 
 /// Error of a command.
 #[derive(Debug)]
@@ -91,9 +91,7 @@ impl CliError {
         out::stderr_line(&format!("error: {} [{}]", body.message, body.code));
         let resumable = body.data.as_ref().filter(|data| data["resumable"] == true);
         if let Some(session) = resumable.and_then(|data| data["session_ref"].as_str()) {
-            let root = state_root
-                .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())))
-                .unwrap_or_default();
+            let root = state_root_option(state_root);
             out::stderr_line(&format!("hint: rkat run {root}--resume={session} \"…\" continues the session"));
         }
         if format == ErrorFormat::Json {

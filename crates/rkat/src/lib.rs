@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
     };
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     if let Some(dropped) = telemetry.finish(TRACE_FLUSH_TIMEOUT) {
-        out::stderr_line(&format!("warning: {dropped}"));
+        out::warn(dropped);
     }
     out::flush_queue();
     code

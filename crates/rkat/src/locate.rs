@@ -82,42 +82,30 @@ impl Locator {
     async fn nth_last(&self, runtime: &Runtime, back: u64) -> Result<SessionId, CliError> {
         let query = SessionQuery { offset: back, limit: Some(1), ..SessionQuery::default() };
         let found = runtime.sessions().ids(query).await?;
-        found.first().copied().ok_or_else(|| {
-            let realm = runtime.realm().id();
-            CliError::NoSession(format!(
-                "realm `{realm}` has no session `{}`; run `rkat session list` to see all sessions",
-                self.text
-            ))
-        })
+        let (realm, text) = (runtime.realm().id(), &self.text);
+        found.first().copied().ok_or_else(|| unknown(&format!("realm `{realm}` has no session `{text}`")))
     }
 
     async fn by_prefix(&self, runtime: &Runtime) -> Result<SessionId, CliError> {
         let archived = meerkat::ArchivedFilter::Included;
         let query = SessionQuery { archived, limit: Some(MAX_SEARCHED), ..SessionQuery::default() };
-        let found: Vec<_> = runtime
-            .sessions()
-            .ids(query)
-            .await?
-            .into_iter()
-            .filter(|id| !self.text.is_empty() && id.to_string().starts_with(&self.text.to_lowercase()))
-            .collect();
+        let (text, prefix) = (&self.text, self.text.to_lowercase());
+        let fits = |id: &SessionId| !text.is_empty() && id.to_string().starts_with(&prefix);
+        let found: Vec<_> = runtime.sessions().ids(query).await?.into_iter().filter(fits).collect();
         match found.as_slice() {
             [id] => Ok(*id),
-            [] => Err(CliError::NoSession(format!(
-                "no session id starts with `{}`; run `rkat session list` to see all sessions",
-                self.text
-            ))),
+            [] => Err(unknown(&format!("no session id starts with `{text}`"))),
             several => {
                 let ids: Vec<_> = several.iter().take(5).map(ToString::to_string).collect();
-                Err(CliError::Usage(format!(
-                    "{} session ids start with `{}`: {}",
-                    several.len(),
-                    self.text,
-                    ids.join(", ")
-                )))
+                let (count, ids) = (several.len(), ids.join(", "));
+                Err(CliError::Usage(format!("{count} session ids start with `{text}`: {ids}")))
             }
         }
     }
+}
+
+fn unknown(what: &str) -> CliError {
+    CliError::NoSession(format!("{what}; run `rkat session list` to see all sessions"))
 }
 
 #[cfg(test)]

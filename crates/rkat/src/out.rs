@@ -4,6 +4,7 @@
 //! models are escaped if a terminal would interpret them. Output to a file or pipe keeps its bytes.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{LazyLock, OnceLock};
@@ -96,6 +97,11 @@ pub(crate) fn line(text: &str) {
 /// Writes a line to stderr, ignoring errors.
 pub(crate) fn stderr_line(text: &str) {
     write_error(&format!("{}\n", Destination::stderr().printable(text)));
+}
+
+/// Writes a warning to stderr.
+pub(crate) fn warn(text: impl Display) {
+    stderr_line(&format!("warning: {text}"));
 }
 
 /// Queues a line for stderr without blocking, for long-running servers.

@@ -1,5 +1,8 @@
 //! Rendering for the terminal: tables, messages, and times.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use meerkat::{Content, Message, SessionView, escape_line};
 
 /// Page that a table is printed on.
@@ -79,6 +82,13 @@ pub(crate) fn clip(text: &str, max_chars: usize) -> String {
     short
 }
 
+/// Formats a number with its noun, such as `2 steps`.
+pub(crate) fn count(number: impl Display, noun: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Quotes a text as one shell word in which every character is visible.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
@@ -90,6 +100,11 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
     let literal = text.replace('\\', r"\\").replace('\'', r"\'");
     format!("$'{}'", escape_line(&literal))
+}
+
+/// Formats the option that selects a state root, if one is given.
+pub(crate) fn state_root_option(root: Option<&Path>) -> String {
+    root.map(|root| format!("--state-root {} ", shell_word(&root.display().to_string()))).unwrap_or_default()
 }
 
 /// Formats an elapsed time, such as `2 min ago`.

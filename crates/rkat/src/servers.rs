@@ -21,20 +21,19 @@ pub(crate) fn report_problems(servers: &McpServers) {
         let name = &view.name;
         match &view.state {
             ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
-                out::stderr_line(&format!("warning: MCP server `{name}` is unavailable: {reason}{place}"));
+                out::warn(format_args!("MCP server `{name}` is unavailable: {reason}{place}"));
             }
             ServerState::Pending => match &view.last_error {
                 Some(error) => {
-                    out::stderr_line(&format!(
-                        "warning: MCP server `{name}` disconnected and is restarting: {error}{place}"
-                    ));
+                    let state = "disconnected and is restarting";
+                    out::warn(format_args!("MCP server `{name}` {state}: {error}{place}"));
                 }
                 None => connecting.push(format!("`{name}`")),
             },
             ServerState::Ready | ServerState::Disabled | ServerState::Removing => {}
         }
         for warning in &view.warnings {
-            out::stderr_line(&format!("warning: MCP server `{name}`: {warning}{place}"));
+            out::warn(format_args!("MCP server `{name}`: {warning}{place}"));
         }
     }
     if !connecting.is_empty() {

@@ -1,6 +1,7 @@
 //! Reading stdin to its end, with a notice about what `rkat` is waiting for.
 
 use std::io::Read as _;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -74,6 +75,14 @@ fn text(bytes: Vec<u8>) -> Result<String, CliError> {
         )));
     }
     String::from_utf8(bytes).map_err(|_| CliError::Usage("stdin is not UTF-8 text".to_owned()))
+}
+
+/// Reads a file, or stdin if the path is `-`.
+pub(crate) fn read_file(path: &Path) -> std::io::Result<String> {
+    if path == Path::new("-") {
+        return std::io::read_to_string(std::io::stdin());
+    }
+    std::fs::read_to_string(path)
 }
 
 /// A read in a dedicated thread, which does not delay process exit.

@@ -52,7 +52,7 @@ pub use models::{Models, ModelsReply};
 pub use read::Read;
 pub use resume::Resume;
 pub use run::Run;
-pub use sessions::Sessions;
+pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
 
 use crate::json::{at_path, decode};
@@ -178,6 +178,14 @@ pub fn find(name: &str) -> Option<&'static AnyOperation> {
     TABLE.iter().find(|operation| operation.name == name)
 }
 
+/// Decodes the arguments of an operation.
+///
+/// # Errors
+/// Returns `INVALID_PARAMS` with the path of the first argument that does not fit.
+pub fn arguments<O: Operation>(arguments: Value) -> Result<O::Input, Error> {
+    decode(arguments).map_err(Error::arguments)
+}
+
 impl AnyOperation {
     const fn new<O: Operation>() -> Self {
         Self {
@@ -190,7 +198,7 @@ impl AnyOperation {
             validator: OnceLock::new(),
             call: |call, arguments, misfit| {
                 Box::pin(async move {
-                    let input = decode::<O::Input>(arguments).map_err(Error::arguments)?;
+                    let input = self::arguments::<O>(arguments)?;
                     misfit.map_or(Ok(()), Err)?;
                     let output = O::call(call, input).await?;
                     Ok(JsonReply {

@@ -5,7 +5,7 @@ use meerkat_contracts::{SessionEntry, SessionsReply, SessionsRequest};
 use super::reply_limit::ReplyLimit;
 use super::{Call, Impact, Operation};
 use crate::records::RecordError;
-use crate::{ArchivedFilter, Error, Runtime, SessionQuery, SessionView};
+use crate::{ArchivedFilter, Error, Runtime, SessionQuery, SessionView, UnreadableSession};
 
 /// `meerkat_sessions`.
 pub struct Sessions;
@@ -31,30 +31,41 @@ impl Operation for Sessions {
             offset: input.offset.unwrap_or(0),
             limit: input.limit,
         };
-        page(&call.runtime, query).await
+        Ok(list_sessions(&call.runtime, query).await?.0)
     }
 }
 
-/// Lists sessions until the count or byte limit is reached.
-async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsReply, Error> {
+/// Lists sessions until the count or byte limit is reached, and returns the skipped ones, which cannot be read.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub async fn list_sessions(
+    runtime: &Runtime,
+    mut query: SessionQuery,
+) -> Result<(SessionsReply, Vec<UnreadableSession>), Error> {
     const PAGE_SIZE: u64 = 100;
     let limit = ReplyLimit::for_runtime(runtime).await.limit();
     let (mut remaining, mut bytes) = (query.limit.unwrap_or(u64::MAX), 0);
     let mut sessions: Vec<SessionEntry> = Vec::new();
+    let mut unreadable = Vec::new();
     loop {
         // Request one more than needed, to know whether more sessions follow.
         query.limit = Some(remaining.saturating_add(1).min(PAGE_SIZE));
         let entries = runtime.sessions().list_each(query.clone()).await?;
         let count = entries.len() as u64;
         for view in entries {
-            let Ok(view) = view else {
-                query.offset += 1;
-                continue;
+            let view = match view {
+                Ok(view) => view,
+                Err(skipped) => {
+                    query.offset += 1;
+                    unreadable.extend((remaining > 0).then_some(skipped));
+                    continue;
+                }
             };
             let entry = entry(runtime, view);
             let size = serde_json::to_vec(&entry).map_err(RecordError::Encode)?.len();
             if remaining == 0 || (bytes + size > limit && !sessions.is_empty()) {
-                return Ok(SessionsReply { sessions, next_offset: Some(query.offset) });
+                return Ok((SessionsReply { sessions, next_offset: Some(query.offset) }, unreadable));
             }
             bytes += size;
             remaining -= 1;
@@ -62,7 +73,7 @@ async fn page(runtime: &Runtime, mut query: SessionQuery) -> Result<SessionsRepl
             sessions.push(entry);
         }
         if Some(count) < query.limit {
-            return Ok(SessionsReply { sessions, next_offset: None });
+            return Ok((SessionsReply { sessions, next_offset: None }, unreadable));
         }
     }
 }

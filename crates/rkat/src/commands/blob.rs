@@ -1,8 +1,7 @@
 //! `rkat blob`.
 
-use std::process::ExitCode;
-
-use serde_json::json;
+use meerkat::operations::BlobGet;
+use meerkat_contracts::BlobRequest;
 
 use super::{call, print_json};
 use crate::args::BlobCommand;
@@ -12,12 +11,12 @@ use crate::error::CliError;
 use crate::out;
 use crate::scope::Scope;
 
-pub(super) async fn blob(scope: &Scope, command: BlobCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn blob(scope: &Scope, command: BlobCommand) -> Result<(), CliError> {
     let BlobCommand::Get { id, output, json } = command;
     let runtime = open_known(scope)?;
     if json {
-        print_json(&call(&runtime, "meerkat_blob_get", json!({ "blob_id": id })).await?);
-        return Ok(ExitCode::SUCCESS);
+        print_json(&call::<BlobGet>(&runtime, BlobRequest { blob_id: id }).await?);
+        return Ok(());
     }
     let blob = runtime.blob(&id.parse::<meerkat::BlobId>()?).await?;
     let is_text = blob.media_type.starts_with("text/") || blob.media_type == "application/json";
@@ -30,5 +29,5 @@ pub(super) async fn blob(scope: &Scope, command: BlobCommand) -> Result<ExitCode
         }
         None => out::bytes(&blob.data),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -15,10 +15,7 @@ pub(super) async fn capabilities(scope: &Scope) -> Result<CapabilityReport, CliE
         Ok(Some(report)) => return Ok(report),
         Ok(None) => {}
         Err(error) => {
-            out::stderr_line(&format!(
-                "warning: {}; the report is for the default config",
-                error.body().message
-            ));
+            out::warn(format_args!("{}; the report is for the default config", error.body().message));
         }
     }
     Ok(meerkat::capabilities(&Config::default(), scope.flags.backend.unwrap_or(Backend::Sqlite)))

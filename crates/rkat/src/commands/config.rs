@@ -1,9 +1,10 @@
 //! `rkat config`.
 
-use std::io::Read as _;
 use std::path::Path;
-use std::process::ExitCode;
 
+use meerkat::Runtime;
+use meerkat::operations::{Configure, arguments};
+use meerkat_contracts::ConfigEnvelope;
 use serde_json::{Value, json};
 
 use super::{call, print_json};
@@ -12,34 +13,39 @@ use crate::compose::{open, open_known};
 use crate::error::CliError;
 use crate::out;
 use crate::scope::Scope;
+use crate::stdin;
 
-pub(super) async fn config(scope: &Scope, command: ConfigCommand) -> Result<ExitCode, CliError> {
+pub(super) async fn config(scope: &Scope, command: ConfigCommand) -> Result<(), CliError> {
     match command {
         ConfigCommand::Get { format, json, with_generation } => {
             let runtime = open_known(scope)?;
-            let envelope = call(&runtime, "meerkat_config", json!({ "action": "get" })).await?;
+            let envelope = configure(&runtime, json!({ "action": "get" })).await?;
             let as_json = json || format == ConfigFormat::Json;
             match (with_generation, as_json) {
                 (true, _) => print_json(&envelope),
-                (false, true) => print_json(&envelope["config"]),
-                (false, false) => out::print(&to_toml(&envelope["config"])?),
+                (false, true) => print_json(&envelope.config),
+                (false, false) => out::print(&to_toml(&envelope.config)?),
             }
         }
         ConfigCommand::Set(input) => change(scope, "set", "config", &input).await?,
         ConfigCommand::Patch(input) => change(scope, "patch", "patch", &input).await?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 async fn change(scope: &Scope, action: &str, key: &str, input: &ConfigInput) -> Result<(), CliError> {
     let document = document(&input.document)?;
     let runtime = open(scope)?;
-    let mut request = json!({ "action": action, "expected_generation": input.expected_generation });
-    request[key] = document;
-    let envelope = call(&runtime, "meerkat_config", request).await?;
-    let realm = envelope["realm_id"].as_str().unwrap_or("?");
-    out::line(&format!("generation {} of realm {realm}", envelope["generation"]));
+    let generation = input.expected_generation;
+    let request = json!({ "action": action, key: document, "expected_generation": generation });
+    let envelope = configure(&runtime, request).await?;
+    out::line(&format!("generation {} of realm {}", envelope.generation, envelope.realm_id));
     Ok(())
+}
+
+/// Reads or changes the config. The request is JSON because the user's document may be invalid.
+async fn configure(runtime: &Runtime, request: Value) -> Result<ConfigEnvelope, meerkat::Error> {
+    call::<Configure>(runtime, arguments::<Configure>(request)?).await
 }
 
 fn document(input: &ConfigSource) -> Result<Value, CliError> {
@@ -51,13 +57,8 @@ fn document(input: &ConfigSource) -> Result<Value, CliError> {
     }
     let path = input.file.as_deref().unwrap_or_else(|| Path::new("-"));
     let name = path.display().to_string();
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|error| CliError::Io(format!("cannot read `{name}`"), error))?;
+    let text =
+        stdin::read_file(path).map_err(|error| CliError::Io(format!("cannot read `{name}`"), error))?;
     if text.trim_start().starts_with('{') { from_json(&text, &name) } else { from_toml(&text, &name) }
 }
 

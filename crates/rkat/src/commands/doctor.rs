@@ -1,5 +1,6 @@
 //! `rkat doctor`: checks, with suggested fixes. It starts nothing, and of secrets it reports only that they are set.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -7,7 +8,8 @@ use meerkat::skills::Effect;
 use meerkat::{
     Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets, check_sandbox,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::{former_realms, print_json, skill};
 use crate::compose::open;
@@ -17,14 +19,15 @@ use crate::out;
 use crate::scope::Scope;
 
 /// Result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Health {
     Ok,
     Warning,
     Fault,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     health: Health,
@@ -37,13 +40,8 @@ impl Finding {
         Self { check, health: Health::Ok, message: message.into(), fix: None }
     }
 
-    fn json(&self) -> Value {
-        let health = match self.health {
-            Health::Ok => "ok",
-            Health::Warning => "warning",
-            Health::Fault => "fault",
-        };
-        json!({ "check": self.check, "health": health, "message": self.message, "fix": self.fix })
+    fn fault(check: &'static str, message: impl Display, fix: &str) -> Self {
+        Self::bad(check, Health::Fault, message.to_string(), fix)
     }
 
     fn bad(check: &'static str, health: Health, message: impl Into<String>, fix: &str) -> Self {
@@ -67,9 +65,7 @@ pub(super) async fn doctor(scope: &Scope, json: bool) -> Result<ExitCode, CliErr
     findings.extend(skills(scope).await);
     let healthy = findings.iter().all(|finding| finding.health != Health::Fault);
     if json {
-        print_json(
-            &json!({ "healthy": healthy, "checks": findings.iter().map(Finding::json).collect::<Vec<_>>() }),
-        );
+        print_json(&json!({ "healthy": healthy, "checks": findings }));
     } else {
         findings.iter().for_each(print);
     }
@@ -132,15 +128,14 @@ fn unusable(error: &meerkat::Error) -> Finding {
     }
     // The hint must not suggest `rkat doctor` itself.
     let fix = hint.as_deref().and_then(|hint| hint.split("; `rkat doctor`").next());
-    Finding::bad("store", Health::Fault, message, fix.unwrap_or(OTHER_REALM))
+    Finding::fault("store", message, fix.unwrap_or(OTHER_REALM))
 }
 
 async fn config(runtime: &Runtime, scope: &Scope) -> Vec<Finding> {
     let current = match runtime.config().get().await {
         Ok(current) => current,
         Err(error) => {
-            let fix = "write a valid config with `rkat config set`";
-            return vec![Finding::bad("config", Health::Fault, error.to_string(), fix)];
+            return vec![Finding::fault("config", error, "write a valid config with `rkat config set`")];
         }
     };
     let mut findings = vec![Finding::ok("config", format!("generation {} is readable", current.generation))];
@@ -153,10 +148,7 @@ async fn config(runtime: &Runtime, scope: &Scope) -> Vec<Finding> {
 fn hooks(config: &Config, scope: &Scope) -> Vec<Finding> {
     let loaded = match scope.hook_files().load() {
         Ok(loaded) => loaded,
-        Err(error) => {
-            let fix = "fix the file; no run starts until then";
-            return vec![Finding::bad("hooks", Health::Fault, error.to_string(), fix)];
-        }
+        Err(error) => return vec![Finding::fault("hooks", error, "fix the file; no run starts until then")],
     };
     let warning = |notice: &String| {
         let message = notice.split_once(": ").map_or(notice.as_str(), |(_, message)| message);
@@ -173,7 +165,7 @@ fn hooks(config: &Config, scope: &Scope) -> Vec<Finding> {
             HookRuntime::Command { .. } | HookRuntime::Http { .. } => return None,
         };
         let fix = "install it, or change the hook with `rkat config` or in `.rkat/config.toml`";
-        Some(Finding::bad("hooks", Health::Fault, missing, fix))
+        Some(Finding::fault("hooks", missing, fix))
     };
     let all = loaded.entries.iter().chain(&config.hooks.entries).filter(|hook| hook.enabled);
     loaded.notices.iter().map(warning).chain(all.filter_map(missing)).collect()
@@ -212,30 +204,25 @@ fn mcp_servers(scope: &Scope) -> Vec<Finding> {
     let loaded = match scope.server_files().load() {
         Ok(loaded) => loaded,
         Err(error) => {
-            let fix = "fix the file, or recreate it with `rkat mcp add`";
-            return vec![Finding::bad("servers", Health::Fault, error.to_string(), fix)];
+            return vec![Finding::fault(
+                "servers",
+                error,
+                "fix the file, or recreate it with `rkat mcp add`",
+            )];
         }
     };
     let mut findings =
         vec![Finding::ok("servers", format!("{} MCP servers configured", loaded.entries.servers.len()))];
     let fix = "fix the entry; `rkat mcp test NAME` tests a server";
-    findings.extend(
-        loaded
-            .entries
-            .problems
-            .iter()
-            .map(|problem| Finding::bad("servers", Health::Fault, problem.to_string(), fix)),
-    );
+    let problems = &loaded.entries.problems;
+    findings.extend(problems.iter().map(|problem| Finding::fault("servers", problem, fix)));
     findings
 }
 
 async fn skills(scope: &Scope) -> Vec<Finding> {
     let catalog = match skill::catalog(scope).await {
         Ok(catalog) => catalog,
-        Err(error) => {
-            let fix = "see `rkat skill list`";
-            return vec![Finding::bad("skills", Health::Fault, error.body().message, fix)];
-        }
+        Err(error) => return vec![Finding::fault("skills", error.body().message, "see `rkat skill list`")],
     };
     let snapshot = catalog.load().await;
     let mut findings = vec![Finding::ok("skills", format!("{} skills available", snapshot.active().count()))];

@@ -6,9 +6,8 @@ use std::path::Path;
 use meerkat::{DefaultRealm, Realm, RealmId, RealmManifest, RealmOrigin};
 
 use crate::env;
-
 use crate::out;
-use crate::render::shell_word;
+use crate::render;
 use crate::scope::Scope;
 
 /// Prints one line if sessions of this directory may be in another realm.
@@ -32,17 +31,10 @@ pub(super) fn find(scope: &Scope) -> Option<(String, String)> {
     if realms.is_empty() {
         return None;
     }
-    let root = scope
-        .flags
-        .state_root
-        .as_deref()
-        .map(|root| format!("--state-root {} ", shell_word(&root.display().to_string())));
-    let root = root.unwrap_or_default();
+    let root = render::state_root_option(scope.flags.state_root.as_deref());
     let commands = realms.iter().map(|realm| format!("`rkat {root}--realm {realm} session list`"));
-    let message = match counts.iter().sum() {
-        1_u64 => "1 session in another realm may belong to this directory".to_owned(),
-        count => format!("{count} sessions in another realm may belong to this directory"),
-    };
+    let sessions = render::count(counts.iter().sum::<u64>(), "session");
+    let message = format!("{sessions} in another realm may belong to this directory");
     Some((message, commands.collect::<Vec<_>>().join(" and ")))
 }
 

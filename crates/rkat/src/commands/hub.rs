@@ -17,7 +17,7 @@ use crate::compose::{open, open_known};
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::render::table;
+use crate::render::{count, table};
 use crate::scope::Scope;
 
 /// Time limit for a query to the hub.
@@ -114,9 +114,7 @@ pub(super) fn bind_optional(address: &str, access: &Access) -> Result<Option<Tcp
         Ok(listener) => Ok(Some(listener)),
         Err(HubError::Listen { address, source }) => {
             let hint = "pass --hub ADDRESS or --no-hub";
-            out::stderr_line(&format!(
-                "warning: hub not started: cannot listen on `{address}`: {source}; {hint}"
-            ));
+            out::warn(format_args!("hub not started: cannot listen on `{address}`: {source}; {hint}"));
             Ok(None)
         }
         Err(error) => Err(listen_error(error)),
@@ -225,7 +223,6 @@ async fn locate_hub(scope: &Scope) -> Result<(String, Option<String>), CliError>
 }
 
 fn show(url: &str, workers: &[Value], functions: &[Value]) {
-    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     out::line(&format!("{url}: {}, {}", count(workers.len(), "worker"), count(functions.len(), "function")));
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or("-").to_owned();
     if !workers.is_empty() {

@@ -1,51 +1,41 @@
 //! `rkat image`.
 
 use std::path::Path;
-use std::process::ExitCode;
 
-use meerkat::{BlobId, Runtime};
-use serde_json::{Map, Value, json};
+use meerkat::operations::{GenerateImage, arguments};
+use meerkat::{BlobId, Error, ImageInput, Runtime};
+use serde_json::json;
 
-use super::{call, pairs, print_json};
+use super::{call, params, print_json};
 use crate::args::ImageArgs;
 use crate::compose::open;
 use crate::error::CliError;
 use crate::out;
 use crate::scope::Scope;
 
-pub(super) async fn image(scope: &Scope, args: ImageArgs) -> Result<ExitCode, CliError> {
+pub(super) async fn image(scope: &Scope, args: ImageArgs) -> Result<(), CliError> {
     let runtime = open(scope)?;
-    let reply = call(&runtime, "meerkat_generate_image", request(&args)?).await?;
-    for warning in reply["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        out::stderr_line(&format!("warning: {warning}"));
-    }
-    let view = &reply["images"][0];
-    let id = view["blob_ref"]["blob_id"].as_str().unwrap_or_default();
+    let reply = call::<GenerateImage>(&runtime, request(&args)?).await?;
+    reply.warnings.iter().for_each(out::warn);
+    let none = || Error::Internal("the reply has no image".to_owned());
+    let view = reply.images.first().ok_or_else(none)?;
+    let id = &view.blob_ref.blob_id;
     if let Some(path) = &args.output {
-        write(&runtime, &id.parse()?, path).await?;
+        write(&runtime, id, path).await?;
     }
     if args.json {
         print_json(&reply);
     } else if args.output.is_none() {
-        out::line(id);
+        out::line(&id.to_string());
     }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    out::stderr_line(&format!(
-        "{} · {}x{} · {}",
-        text(&view["media_type"]),
-        view["width"],
-        view["height"],
-        text(&reply["model"])
-    ));
-    Ok(ExitCode::SUCCESS)
+    let (width, height) = (view.width, view.height);
+    out::stderr_line(&format!("{} · {width}x{height} · {}", view.media_type, reply.model));
+    Ok(())
 }
 
-fn request(args: &ImageArgs) -> Result<Value, CliError> {
-    let params: Map<String, Value> = pairs(&args.params)?
-        .into_iter()
-        .map(|(key, text)| (key, serde_json::from_str(&text).unwrap_or(Value::String(text))))
-        .collect();
-    Ok(json!({
+fn request(args: &ImageArgs) -> Result<ImageInput, CliError> {
+    let params = params(&args.params)?;
+    Ok(arguments::<GenerateImage>(json!({
         "prompt": args.prompt,
         "model": args.model,
         "provider": args.provider,
@@ -53,7 +43,7 @@ fn request(args: &ImageArgs) -> Result<Value, CliError> {
         "quality": args.quality,
         "format": args.format.as_deref().or_else(|| format_for(args.output.as_deref()?)),
         "provider_params": (!params.is_empty()).then_some(params),
-    }))
+    }))?)
 }
 
 /// Returns the format for a file extension, unless it is the default format.

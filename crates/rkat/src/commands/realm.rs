@@ -1,7 +1,6 @@
 //! `rkat realm`.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use meerkat::{Clock as _, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, SystemClock};
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use crate::out;
 use crate::render::{ago, table};
 use crate::scope::Scope;
 
-pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<ExitCode, CliError> {
+pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError> {
     let state_root = scope.state_root()?;
     match command {
         RealmCommand::Current => out::line(&scope.options()?.realm.to_string()),
@@ -35,7 +34,7 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<ExitCode, Cl
             prune(&state_root, &chosen, force)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
@@ -46,9 +45,7 @@ fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<
     let mut scope = scope.with_realm(Some(id));
     scope.flags.backend = backend;
     let realm = Realm::open(scope.options()?)?;
-    for warning in realm.warnings() {
-        out::stderr_line(&format!("warning: {warning}"));
-    }
+    realm.warnings().iter().for_each(out::warn);
     out::line(&format!("{} ({})", realm.id(), realm.backend()));
     Ok(())
 }
@@ -65,9 +62,7 @@ fn as_json(state_root: &Path, manifest: &RealmManifest) -> Value {
 
 fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
     let listing = Realm::list(state_root)?;
-    for broken in &listing.broken {
-        out::stderr_line(&format!("warning: {broken}"));
-    }
+    listing.broken.iter().for_each(out::warn);
     if json {
         let realm = |info: &RealmInfo| {
             let mut realm = as_json(state_root, &info.manifest);

@@ -1,14 +1,12 @@
 //! `rkat registry`.
 
-use std::io::Read as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use meerkat::RealmRegistry;
 use meerkat::registry::{Error as Fault, StoredPrompt};
 use serde_json::{Value, json};
 
-use super::print_json;
+use super::{print_json, print_reply};
 use crate::args::{PromptArgs, RegisterCommand, RegistryCommand, UnregisterCommand};
 use crate::compose::{open, open_known};
 use crate::env;
@@ -16,6 +14,7 @@ use crate::error::CliError;
 use crate::out;
 use crate::render::table;
 use crate::scope::Scope;
+use crate::stdin;
 
 pub(super) async fn registry(scope: &Scope, command: RegistryCommand) -> Result<ExitCode, CliError> {
     // Only a registration creates the realm.
@@ -28,14 +27,16 @@ pub(super) async fn registry(scope: &Scope, command: RegistryCommand) -> Result<
         RegistryCommand::List { json } => list(&registry, json).await?,
         RegistryCommand::Show { name, prompt, json } => show(&registry, &name, prompt, json).await?,
         RegistryCommand::Register(RegisterCommand::Skill { id, file, json }) => {
-            let data = json!({ "id": id, "skill": read_text(&file)? });
+            let what =
+                |error| CliError::Io(format!("cannot read the skill from `{}`", file.display()), error);
+            let data = json!({ "id": id, "skill": stdin::read_file(&file).map_err(what)? });
             let done = registry.call("skills::register", data).await?;
-            print_result(&done, &format!("iii://{id}"), json);
+            print_reply(&done, &format!("iii://{id}"), json);
         }
         RegistryCommand::Register(RegisterCommand::Prompt(args)) => {
             let json = args.json;
             let done = registry.call("prompts::register", prompt_request(&args)).await?;
-            print_result(&done, &args.name, json);
+            print_reply(&done, &args.name, json);
         }
         RegistryCommand::Unregister(UnregisterCommand::Skill { id, json }) => {
             let done = registry.call("skills::unregister", json!({ "id": id })).await?;
@@ -55,10 +56,6 @@ pub(super) async fn registry(scope: &Scope, command: RegistryCommand) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_result(done: &Value, text: &str, json: bool) {
-    if json { print_json(done) } else { out::line(text) }
-}
-
 /// Prints the result of a removal. Fails if there was nothing to remove.
 fn report_removal(done: &Value, missing: &str, json: bool) -> ExitCode {
     if json {
@@ -71,17 +68,6 @@ fn report_removal(done: &Value, missing: &str, json: bool) -> ExitCode {
         out::stderr_line(&format!("error: {missing}; `rkat registry list` shows all entries"));
     }
     ExitCode::FAILURE
-}
-
-fn read_text(file: &Path) -> Result<String, CliError> {
-    let mut text = String::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(file).map(|read| text = read)
-    };
-    read.map_err(|error| CliError::Io(format!("cannot read the skill from `{}`", file.display()), error))?;
-    Ok(text)
 }
 
 fn prompt_request(args: &PromptArgs) -> Value {
@@ -136,31 +122,20 @@ async fn show(registry: &RealmRegistry, name: &str, prompt: bool, json: bool) ->
     let known = registry.registry();
     if name.starts_with("iii://") {
         let (mime_type, text) = known.read(name).await.map_err(meerkat::Error::from)?;
-        if json {
-            print_json(&json!({ "uri": name, "mimeType": mime_type, "text": text }));
-        } else {
-            out::print(&with_newline(text));
-        }
+        let reply = json!({ "uri": name, "mimeType": mime_type, "text": text });
+        print_reply(&reply, without_newline(&text), json);
         return Ok(());
     }
     let skill = if prompt { None } else { known.skill(name).await.map_err(meerkat::Error::from)? };
     if let Some(skill) = skill {
-        if json {
-            print_json(&json!(skill))
-        } else {
-            out::print(&with_newline(skill.skill))
-        }
+        print_reply(&skill, without_newline(&skill.skill), json);
         return Ok(());
     }
     let missing =
         if prompt { Fault::PromptNotFound(name.to_owned()) } else { Fault::SkillNotFound(name.to_owned()) };
     let stored = known.prompt(name).await.map_err(meerkat::Error::from)?;
     let stored = stored.ok_or_else(|| meerkat::Error::from(missing))?;
-    if json {
-        print_json(&json!(stored))
-    } else {
-        out::print(&describe(&stored))
-    }
+    print_reply(&stored, without_newline(&describe(&stored)), json);
     Ok(())
 }
 
@@ -176,9 +151,6 @@ fn describe(prompt: &StoredPrompt) -> String {
     text
 }
 
-fn with_newline(mut text: String) -> String {
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
+fn without_newline(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
 }

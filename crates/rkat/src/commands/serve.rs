@@ -1,7 +1,5 @@
 //! `rkat serve`.
 
-use std::process::ExitCode;
-
 use meerkat::ToolsError;
 use meerkat::hub::Access;
 use meerkat::token::FILE_NAME;
@@ -17,7 +15,7 @@ use crate::error::CliError;
 use crate::out;
 use crate::scope::Scope;
 
-pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<ExitCode, CliError> {
+pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliError> {
     let options = scope.options()?;
     let greeting = format!("rkat: realm `{}`", options.realm);
     let token = TokenOptions {
@@ -53,7 +51,7 @@ pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<ExitCode, C
     };
     let (served, ()) = tokio::join!(clients, workers);
     served.map_err(CliError::Listen)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Starts a hub next to the server if its address is free and the realm has no hub.
@@ -73,10 +71,8 @@ async fn hub(
     let Some(listener) = bind_optional(address, &access)? else { return Ok(None) };
     let hosted = match RealmHub::new(runtime, &listener, &access).await {
         Err(CliError::Meerkat(meerkat::Error::Tools(ToolsError::HubRunning { url, pid }))) => {
-            let instead = "workers connect there";
-            out::stderr_line(&format!(
-                "warning: hub not started: the realm already has one at {url} (pid {pid}); {instead}"
-            ));
+            let running = "the realm already has one";
+            out::warn(format_args!("hub not started: {running} at {url} (pid {pid}); workers connect there"));
             return Ok(None);
         }
         hosted => hosted?,

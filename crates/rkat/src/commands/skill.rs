@@ -109,7 +109,7 @@ async fn snapshot(scope: &Scope) -> Result<Arc<Snapshot>, CliError> {
 pub(super) async fn catalog(scope: &Scope) -> Result<Catalog, CliError> {
     // The directory may be created later, but a user who names one expects it to exist.
     for missing in scope.skill_dirs.iter().filter(|dir| !dir.exists()) {
-        out::stderr_line(&format!("warning: directory `{}` not found (--skill-dir)", missing.display()));
+        out::warn(format_args!("directory `{}` not found (--skill-dir)", missing.display()));
     }
     Ok(configured(scope).await?.catalog().clone())
 }
@@ -137,7 +137,7 @@ async fn update(scope: &Scope) -> Result<ExitCode, CliError> {
         match outcome {
             Ok(()) => out::line(&name),
             Err(error) => {
-                out::stderr_line(&format!("warning: {name}: {error}; keeping the previous version"));
+                out::warn(format_args!("{name}: {error}; keeping the previous version"));
                 code = ExitCode::FAILURE;
             }
         }
@@ -175,7 +175,7 @@ async fn list(catalog: Catalog, all: bool, json: bool) {
     }
     report(&snapshot, all);
     for group in &ignored {
-        out::stderr_line(&format!("warning: {group}"));
+        out::warn(group);
         for file in group.files.iter().filter(|_| all) {
             out::stderr_line(&format!("  {}", file.display()));
         }
@@ -186,9 +186,7 @@ async fn list(catalog: Catalog, all: bool, json: bool) {
 fn report(snapshot: &Snapshot, all: bool) {
     let is_reported =
         |problem: &&meerkat_skills::Problem| all || problem.effect != meerkat_skills::Effect::Withheld;
-    for problem in snapshot.problems().iter().filter(is_reported) {
-        out::stderr_line(&format!("warning: {problem}"));
-    }
+    snapshot.problems().iter().filter(is_reported).for_each(out::warn);
     for (lost, winner) in snapshot.collisions() {
         let (name, source) = (&winner.name, &winner.source.display_name);
         let advice = match snapshot.lookup_name(lost) {
@@ -197,7 +195,7 @@ fn report(snapshot: &Snapshot, all: bool) {
                 format!("the one in {} has the same name and cannot be loaded; rename it", lost.skill.base())
             }
         };
-        out::stderr_line(&format!("warning: `{name}` is the one from {source}; {advice}"));
+        out::warn(format_args!("`{name}` is the one from {source}; {advice}"));
     }
 }
 

@@ -1,7 +1,6 @@
 //! `rkat usage`.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use meerkat::{ArchivedFilter, SessionQuery, SessionView, Usage, Usd};
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ struct Sum {
     cost: Usd,
 }
 
-pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<(), CliError> {
     let runtime = open_known(scope)?;
     let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
@@ -39,7 +38,7 @@ pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<Exit
         let heading = by.word().to_uppercase();
         out::print(&table(&[&heading, "SESSIONS", "INPUT", "OUTPUT", "COST"], &rows, env::page()));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the group of a session. Its usage counts toward its current model and the day of its last change.

@@ -1,6 +1,5 @@
 //! `rkat mcp list`: configured servers, or their status once started.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ pub(super) fn entry_json(server: &SourcedServer, trust: ProjectTrust) -> Value {
     entry
 }
 
-pub(super) async fn list(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn list(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<(), CliError> {
     let LoadedServerFiles { entries: loaded, trust } = scope.server_files().load()?;
     let tokens = tokens(scope).ok();
     let mut entries = Vec::new();
@@ -54,7 +53,7 @@ pub(super) async fn list(scope: &Scope, only: Option<McpScope>, json: bool) -> R
     problems.extend(unset.map(|problem| problem.to_string()));
     if json {
         print_json(&json!({ "servers": entries, "problems": problems }));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     if entries.is_empty() {
         out::stderr_line("no MCP servers; `rkat mcp add NAME -- COMMAND` adds one");
@@ -65,12 +64,10 @@ pub(super) async fn list(scope: &Scope, only: Option<McpScope>, json: bool) -> R
     }
     for entry in entries.iter().filter(|entry| entry["trusted"] == false && is_masked(entry)) {
         let [name, file] = ["name", "file"].map(|key| entry[key].as_str().unwrap_or_default());
-        out::stderr_line(&format!("warning: parts of `{name}` are masked; read {file} before you trust it"));
+        out::warn(format_args!("parts of `{name}` are masked; read {file} before you trust it"));
     }
-    for problem in problems {
-        out::stderr_line(&format!("warning: {problem}"));
-    }
-    Ok(ExitCode::SUCCESS)
+    problems.iter().for_each(out::warn);
+    Ok(())
 }
 
 fn is_in_scope(server: &SourcedServer, only: Option<McpScope>) -> bool {
@@ -126,7 +123,7 @@ fn is_masked(entry: &Value) -> bool {
 }
 
 /// Starts all enabled servers, waits for them, and shows their status.
-pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<(), CliError> {
     let loaded = scope.server_files().load()?.entries;
     let names: Vec<_> = loaded
         .servers
@@ -143,7 +140,7 @@ pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> R
     running.close(SHUTDOWN_TIMEOUT).await;
     if json {
         print_json(&json!({ "servers": views.iter().map(live_entry).collect::<Vec<_>>() }));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let rows: Vec<_> = views.iter().map(live_row).collect();
     out::print(&table(&["NAME", "STATE", "LOGIN", "PID", "TOOLS", "LAST ERROR"], &rows, env::page()));
@@ -152,9 +149,9 @@ pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> R
         out::line(&format!("{}  is `{}` of {}", tool.exposed, tool.tool, view.name));
     }
     for (view, warning) in views.iter().flat_map(|view| view.warnings.iter().map(move |text| (view, text))) {
-        out::stderr_line(&format!("warning: {}: {warning}", view.name));
+        out::warn(format_args!("{}: {warning}", view.name));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn state_name(state: &ServerState) -> &'static str {

@@ -16,6 +16,7 @@ use crate::args::LoginArgs;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
+use crate::render::count;
 use crate::scope::Scope;
 
 pub(super) async fn login(scope: &Scope, args: LoginArgs) -> Result<ExitCode, CliError> {
@@ -89,14 +90,12 @@ fn ask_user(args: &LoginArgs, address: &str) {
 fn report(name: &str, view: Option<ServerView>) -> Result<ExitCode, CliError> {
     match view {
         Some(view) if is_known(&view) => {
-            let count = view.tools.len();
-            let plural = if count == 1 { "" } else { "s" };
-            out::line(&format!("logged in to {name}, which has {count} tool{plural}"));
+            out::line(&format!("logged in to {name}, which has {}", count(view.tools.len(), "tool")));
             Ok(ExitCode::SUCCESS)
         }
         view => {
             let why = view.map(|view| reason(&view)).unwrap_or_default();
-            out::stderr_line(&format!("warning: logged in to {name}, but it is not ready: {why}"));
+            out::warn(format_args!("logged in to {name}, but it is not ready: {why}"));
             Ok(ExitCode::FAILURE)
         }
     }
@@ -112,11 +111,11 @@ fn failed(error: &meerkat::mcp::LoginError) -> CliError {
     CliError::Usage(text)
 }
 
-pub(super) async fn logout(scope: &Scope, name: &str) -> Result<ExitCode, CliError> {
+pub(super) async fn logout(scope: &Scope, name: &str) -> Result<(), CliError> {
     let (_, config) = find_startable(&scope.server_files(), name)?;
     let key = token_key(name, &endpoint(&config)?.url);
     let tokens = tokens(scope)?;
     tokens.clear(&key).await.map_err(|error| CliError::Io("cannot delete the login".to_owned(), error))?;
     out::line(&format!("logged out of {name}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -23,15 +23,16 @@ use crate::scope::Scope;
 pub(super) async fn mcp(scope: &Scope, command: McpCommand) -> Result<ExitCode, CliError> {
     let files = scope.server_files();
     match command {
-        McpCommand::Add(args) => add(&files, *args),
-        McpCommand::List { live: false, scope: only, json } => list::list(scope, only, json).await,
-        McpCommand::List { live: true, scope: only, json } => list::live(scope, only, json).await,
-        McpCommand::Get { name, scope: only, json } => get(&files, &name, only, json),
-        McpCommand::Remove { name, scope } => remove(&files, &name, scope),
-        McpCommand::Login(args) => Box::pin(login::login(scope, args)).await,
-        McpCommand::Logout { name } => login::logout(scope, &name).await,
-        McpCommand::Test { name, json } => probe::test(scope, &name, json).await,
+        McpCommand::Login(args) => return Box::pin(login::login(scope, args)).await,
+        McpCommand::Test { name, json } => return probe::test(scope, &name, json).await,
+        McpCommand::Add(args) => add(&files, *args)?,
+        McpCommand::List { live: false, scope: only, json } => list::list(scope, only, json).await?,
+        McpCommand::List { live: true, scope: only, json } => list::live(scope, only, json).await?,
+        McpCommand::Get { name, scope: only, json } => get(&files, &name, only, json)?,
+        McpCommand::Remove { name, scope } => remove(&files, &name, scope)?,
+        McpCommand::Logout { name } => login::logout(scope, &name).await?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the directory of login tokens.
@@ -42,7 +43,7 @@ fn tokens(scope: &Scope) -> Result<TokenDir, CliError> {
 }
 
 /// Trusts the project: its skills, and the current content of its MCP config and hook files.
-pub(super) fn trust(scope: &Scope) -> Result<ExitCode, CliError> {
+pub(super) fn trust(scope: &Scope) -> Result<(), CliError> {
     let files = scope.server_files();
     if let Some(path) = files.trust_project()? {
         out::line(&format!("trusted {path}; run `rkat trust` again after editing it"));
@@ -52,11 +53,11 @@ pub(super) fn trust(scope: &Scope) -> Result<ExitCode, CliError> {
     }
     let dir = files.trust_dir()?;
     out::line(&format!("trusted {dir}: its skills are no longer marked"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Revokes trust in the project.
-pub(super) fn distrust(scope: &Scope) -> Result<ExitCode, CliError> {
+pub(super) fn distrust(scope: &Scope) -> Result<(), CliError> {
     let mut revoked = scope.server_files().distrust()?;
     revoked.extend(scope.hook_files().distrust_project()?);
     for path in &revoked {
@@ -65,10 +66,10 @@ pub(super) fn distrust(scope: &Scope) -> Result<ExitCode, CliError> {
     if revoked.is_empty() {
         out::stderr_line("nothing to revoke");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
+fn add(files: &ServerFiles, args: AddArgs) -> Result<(), CliError> {
     let scope = config_scope(args.scope);
     let server = new_server(args)?;
     let path = files.path(scope)?.display().to_string();
@@ -79,7 +80,7 @@ fn add(files: &ServerFiles, args: AddArgs) -> Result<ExitCode, CliError> {
             "notice: the file has other servers that are not trusted; review it, then run `rkat trust`",
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn config_scope(scope: McpScope) -> FileScope {
@@ -168,7 +169,7 @@ fn find_startable(files: &ServerFiles, name: &str) -> Result<(SourcedServer, Ser
     Ok((server, config))
 }
 
-fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> Result<(), CliError> {
     let (server, trust) = find(files, name, only)?;
     let entry = list::entry_json(&server, trust);
     if json {
@@ -179,10 +180,10 @@ fn get(files: &ServerFiles, name: &str, only: Option<McpScope>, json: bool) -> R
             out::line(&format!("{key}: {}", escape_line(&text)));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<ExitCode, CliError> {
+fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<(), CliError> {
     let scope = match scope {
         Some(scope) => config_scope(scope),
         None => {
@@ -199,5 +200,5 @@ fn remove(files: &ServerFiles, name: &str, scope: Option<McpScope>) -> Result<Ex
         return Err(CliError::Usage(format!("no MCP server named `{name}` in {path}")));
     }
     out::line(&format!("removed {name} from {path}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -13,6 +13,7 @@ use super::{find_startable, print_json};
 use crate::compose;
 use crate::error::CliError;
 use crate::out;
+use crate::render::count;
 use crate::scope::Scope;
 
 /// Starts one server and shows its tools, or its stderr if it fails.
@@ -23,8 +24,7 @@ pub(super) async fn test(scope: &Scope, name: &str, json: bool) -> Result<ExitCo
     if json {
         print_json(&test_report(&view));
     } else if ready {
-        let count = view.tools.len();
-        out::line(&format!("{name} is ready with {count} tool{}", if count == 1 { "" } else { "s" }));
+        out::line(&format!("{name} is ready with {}", count(view.tools.len(), "tool")));
         for tool in &view.tools {
             out::line(&format!("  {}  ({})", tool.exposed, tool.tool));
         }
@@ -33,7 +33,7 @@ pub(super) async fn test(scope: &Scope, name: &str, json: bool) -> Result<ExitCo
         out::stderr_line(&format!("hint: {}", location(&server, &reason(&view))));
     }
     for warning in &view.warnings {
-        out::stderr_line(&format!("warning: {name}: {warning}"));
+        out::warn(format_args!("{name}: {warning}"));
     }
     Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -40,6 +40,7 @@ enum Entry {
 }
 
 /// Display of a run in progress.
+#[derive(Clone)]
 pub(super) struct RunDisplay {
     view: View,
     /// Unbounded, because the run holds all queued events in memory as well.
@@ -159,7 +160,7 @@ impl Writer {
                 let (tool, status) = (&payload.target, &payload.status);
                 let place = self.servers.get().map(|servers| servers::tool_location(servers, tool));
                 let place = place.unwrap_or_default();
-                out::stderr_line(&format!("warning: tool `{tool}` is {status}{place}"));
+                out::warn(format_args!("tool `{tool}` is {status}{place}"));
             }
             AgentEvent::BudgetWarning { budget_type, percent, .. } if warns && percent < 1.0 => {
                 self.close_line();
@@ -169,10 +170,7 @@ impl Writer {
                     BudgetType::ToolCalls => "tool call",
                     BudgetType::Cost => "cost",
                 };
-                out::stderr_line(&format!(
-                    "warning: {:.0}% of the run's {what} budget is used",
-                    percent * 100.0
-                ));
+                out::warn(format_args!("{:.0}% of the run's {what} budget is used", percent * 100.0));
             }
             AgentEvent::Retrying { error, delay_ms, .. } if progress => {
                 self.close_line();

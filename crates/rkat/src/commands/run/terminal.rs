@@ -1,69 +1,31 @@
-//! Tool calls awaiting approval: decided on the command line or at the terminal.
+//! Questions about tool calls at the terminal.
 
-use std::collections::BTreeSet;
 use std::io::BufRead;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat::{
-    Approval, ApprovalRequest, ApprovalScope, Clock as _, Decision, Outcome, Pending, RunInput, RunResult,
-    Runtime, SessionId, SystemClock, Timestamp, escape_line,
+    Approval, ApprovalRequest, ApprovalScope, Approver, Clock as _, Decision, SessionId, SystemClock,
+    Timestamp, escape_line,
 };
-use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{error::Elapsed, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::RunArgs;
-use crate::error::CliError;
+use super::display::RunDisplay;
 use crate::{env, out};
-
-/// Value that stands for every pending call.
-const ALL: &str = "all";
-
-/// Returns `true` if calls are decided on the command line, so that no prompt is required.
-pub(super) fn has_decisions(args: &RunArgs) -> bool {
-    !args.approve.is_empty() || !args.deny.is_empty()
-}
-
-/// Returns the decisions on pending calls from the command line.
-pub(super) async fn parse_decisions(
-    args: &RunArgs,
-    runtime: &Runtime,
-    session: SessionId,
-) -> Result<Vec<Approval>, CliError> {
-    if !has_decisions(args) {
-        return Ok(Vec::new());
-    }
-    let pending = runtime.sessions().pending_calls(session).await?.approvals;
-    if pending.is_empty() {
-        let message = format!("no call of session {session} is awaiting approval");
-        return Err(CliError::Usage(message));
-    }
-    let names = |ids: &[String], id: &str| ids.iter().any(|named| named == id);
-    let covers = |ids: &[String], id: &str| names(ids, id) || names(ids, ALL);
-    let named: BTreeSet<_> = args.approve.iter().chain(&args.deny).filter(|id| *id != ALL).cloned().collect();
-    let known = |id: &String| pending.iter().any(|awaited| awaited.call.id == *id);
-    if let Some(unknown) = named.iter().find(|id| !known(id)) {
-        let ids: Vec<_> = pending.iter().map(|awaited| format!("`{}`", awaited.call.id)).collect();
-        let message = format!("no pending call has the id `{unknown}`; pending: {}", ids.join(", "));
-        return Err(CliError::Usage(message));
-    }
-    let mut approvals = Vec::new();
-    for ApprovalRequest { call, expires_at } in pending {
-        // An id takes precedence over `all`, and a denial over an approval.
-        let decision = match (names(&args.deny, &call.id), names(&args.approve, &call.id)) {
-            (true, _) => Decision::Deny(None),
-            (_, true) => Decision::Approve,
-            _ if covers(&args.deny, &call.id) => Decision::Deny(None),
-            _ if covers(&args.approve, &call.id) => Decision::Approve,
-            _ => continue,
-        };
-        approvals.push(Approval { call: call.id, expires_at: Some(expires_at), decision });
-    }
-    Ok(approvals)
-}
 
 /// Prompt for approvals at the terminal.
 pub(super) struct TerminalPrompt {
+    /// Display whose output a question must not interrupt.
+    display: RunDisplay,
+    dialog: Mutex<Dialog>,
+}
+
+/// State of the dialog with the user.
+struct Dialog {
     /// Scopes that the user has approved for the rest of the run.
     allowed: Vec<ApprovalScope>,
     cancel: CancellationToken,
@@ -73,34 +35,37 @@ pub(super) struct TerminalPrompt {
     typed: Option<UnboundedReceiver<String>>,
 }
 
-/// Result of a question.
-enum Answer {
-    Line(String),
-    Expired,
-}
-
 impl TerminalPrompt {
     /// Creates a prompt, or returns `None` without a terminal.
-    pub(super) fn at_terminal(cancel: CancellationToken) -> Option<Self> {
+    pub(super) fn at_terminal(display: &RunDisplay, cancel: &CancellationToken) -> Option<Arc<dyn Approver>> {
         let keyboard = Some(env::keyboard()?);
-        Some(Self { allowed: Vec::new(), cancel, keyboard, typed: None })
+        let dialog = Dialog { allowed: Vec::new(), cancel: cancel.clone(), keyboard, typed: None };
+        Some(Arc::new(Self { display: display.clone(), dialog: Mutex::new(dialog) }))
     }
+}
 
-    /// Asks about the pending calls of a run that is waiting for nothing else; `None` if any question gets no answer.
-    pub(super) async fn ask(&mut self, result: &RunResult) -> Option<RunInput> {
-        let Outcome::Pending(Pending { calls, approvals }) = &result.report.outcome else { return None };
-        if !calls.is_empty() {
-            return None;
-        }
-        let mut decisions = Vec::new();
-        for awaited in approvals {
-            let decision = self.decide(awaited).await?;
-            let expires_at = Some(awaited.expires_at);
-            decisions.push(Approval { call: awaited.call.id.clone(), expires_at, decision });
-        }
-        Some(RunInput { approvals: decisions, ..RunInput::default() })
+impl Approver for TerminalPrompt {
+    fn decide<'a>(
+        &'a self,
+        _: SessionId,
+        calls: &'a [ApprovalRequest],
+    ) -> Pin<Box<dyn Future<Output = Option<Vec<Approval>>> + Send + 'a>> {
+        Box::pin(async move {
+            self.display.flush().await;
+            let mut dialog = self.dialog.lock().await;
+            let mut decisions = Vec::new();
+            for awaited in calls {
+                let decision = dialog.decide(awaited).await?;
+                let expires_at = Some(awaited.expires_at);
+                decisions.push(Approval { call: awaited.call.id.clone(), expires_at, decision });
+            }
+            Some(decisions)
+        })
     }
+}
 
+impl Dialog {
+    /// Asks about a call; `None` if there is no answer.
     async fn decide(&mut self, ApprovalRequest { call, expires_at }: &ApprovalRequest) -> Option<Decision> {
         let scope = ApprovalScope::for_call(call);
         if self.allowed.iter().any(|allowed| allowed.covers(call)) {
@@ -122,12 +87,9 @@ impl TerminalPrompt {
             out::ask(&format!(
                 "Run it? [y]es, [n]o, [a]lways for {covered}, [?], or type what to do instead: "
             ));
-            let line = match self.answer(*expires_at).await? {
-                Answer::Line(line) => line,
-                Answer::Expired => {
-                    out::stderr_line(&format!("\n{EXPIRED}"));
-                    return Some(Decision::Deny(Some(EXPIRED.to_owned())));
-                }
+            let Ok(line) = self.answer(*expires_at).await? else {
+                out::stderr_line(&format!("\n{EXPIRED}"));
+                return Some(Decision::Deny(Some(EXPIRED.to_owned())));
             };
             match line.trim() {
                 "y" | "Y" | "yes" => return Some(Decision::Approve),
@@ -142,15 +104,12 @@ impl TerminalPrompt {
         }
     }
 
-    /// Waits for a line; `None` if the run is interrupted or the input ends.
-    async fn answer(&mut self, expires_at: Timestamp) -> Option<Answer> {
+    /// Waits for a line until the request expires; `None` if the run is interrupted or the input ends.
+    async fn answer(&mut self, expires_at: Timestamp) -> Option<Result<String, Elapsed>> {
         let cancel = self.cancel.clone();
         tokio::select! {
             () = cancel.cancelled() => None,
-            line = tokio::time::timeout(time_left(expires_at), self.lines().recv()) => match line {
-                Ok(line) => line.map(Answer::Line),
-                Err(_) => Some(Answer::Expired),
-            },
+            line = timeout(time_left(expires_at), self.lines().recv()) => line.transpose(),
         }
     }
 
@@ -199,19 +158,6 @@ fn shortened(text: &str) -> String {
     } else {
         escaped.into_owned()
     }
-}
-
-/// Describes a call awaiting approval.
-pub(super) fn approval_json(ApprovalRequest { call, expires_at }: &ApprovalRequest) -> Value {
-    json!({ "tool_use_id": call.id, "tool_name": call.name, "args": call.args, "expires_at": expires_at })
-}
-
-/// Returns a hint about deciding the pending calls of a session.
-pub(super) fn resume_hint(session: SessionId) -> String {
-    format!(
-        "calls awaiting approval: run them with `rkat run --resume={session} --approve all`, or deny them with \
-         `--deny all`; pass this run's limits, schema, and tools again"
-    )
 }
 
 #[cfg(test)]
