@@ -1,10 +1,10 @@
 //! Questions about tool calls at the terminal.
 
 use std::io::BufRead;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meerkat::ports::BoxFuture;
 use meerkat::{
     Approval, ApprovalRequest, ApprovalScope, Approver, Clock as _, Decision, SessionId, SystemClock,
     Timestamp, escape_line,
@@ -49,7 +49,7 @@ impl Approver for TerminalPrompt {
         &'a self,
         _: SessionId,
         calls: &'a [ApprovalRequest],
-    ) -> Pin<Box<dyn Future<Output = Option<Vec<Approval>>> + Send + 'a>> {
+    ) -> BoxFuture<'a, Option<Vec<Approval>>> {
         Box::pin(async move {
             self.display.flush().await;
             let mut dialog = self.dialog.lock().await;
