@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::MemoryStore;
 
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct TestHub {
     pub(crate) hub: Hub,

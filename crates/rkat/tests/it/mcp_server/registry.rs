@@ -15,7 +15,7 @@ use tokio::runtime::Runtime as Tokio;
 
 use super::support::TestEnv;
 
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Hub of the realm `test`, and a worker connected to it.
 struct HubFixture {
