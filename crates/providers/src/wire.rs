@@ -6,7 +6,7 @@ use std::time::Duration;
 use meerkat_core::{DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse, Provider};
 use serde_json::Value;
 
-use crate::sse::Event;
+use crate::sse::{Event, SseError};
 
 /// A wire format.
 pub(crate) trait Wire: Send + Sync + 'static {
@@ -37,7 +37,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
     }
 
     /// Parses an error from the status and the body, which is null if it is not JSON.
-    fn refusal(&self, status: u16, body: &Value) -> Refusal;
+    fn refusal(&self, status: u16, body: &Value) -> Failure;
 
     /// Returns the delay that the provider requests, if it is in the error's body and not in a header.
     fn retry_after(&self, _body: &Value) -> Option<Duration> {
@@ -54,22 +54,72 @@ pub(crate) struct Body {
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-/// An error that a provider reported.
+/// An error that a provider reported, or a violation of the format. It does not name the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Failure {
     /// Kind of failure.
     pub(crate) kind: ModelErrorKind,
-    /// The provider's message.
+    /// The provider's message, or what is malformed.
     pub(crate) message: String,
+    /// The status, if it is part of a stream.
+    pub(crate) status: Option<u16>,
+    /// The delay that the provider requests, if it is part of a stream.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status: None, retry_after: None }
+    }
+
+    /// Creates the failure of a stream that ends too early.
+    #[cfg(any(feature = "anthropic", feature = "chat", feature = "responses"))]
+    pub(crate) fn cut_off() -> Self {
+        Self::new(ModelErrorKind::StreamCut, "the stream ended before the response did")
+    }
+
+    /// Says where a response is malformed; does not change other failures.
+    #[cfg(any(feature = "chat", feature = "gemini", feature = "responses"))]
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        if self.kind == ModelErrorKind::Malformed {
+            self.message = format!("{place}: {}", self.message);
+        }
+        self
+    }
+
+    /// Converts it to an error of a provider.
+    pub(crate) fn of(self, provider: Provider) -> ModelError {
+        let Self { kind, message, status, retry_after } = self;
+        ModelError { status, retry_after, ..error(provider, kind, message) }
+    }
+}
+
+/// A response is malformed.
+impl From<String> for Failure {
+    fn from(what: String) -> Self {
+        Self::new(ModelErrorKind::Malformed, what)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(what: &str) -> Self {
+        what.to_owned().into()
+    }
+}
+
+impl From<SseError> for Failure {
+    fn from(error: SseError) -> Self {
+        error.to_string().into()
+    }
 }
 
 /// Decodes one response, event by event.
 pub(crate) trait Decode: Send {
     /// Processes an event. Unknown events are ignored; an event that violates the format is an error.
-    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError>;
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure>;
 
     /// Returns the response, or an error if the stream was cut off.
-    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError>;
+    fn finish(self: Box<Self>) -> Result<ModelResponse, Failure>;
 }
 
 /// Parameters that a caller may set by name, and the providers that accept each. A session keeps its parameters

@@ -3,7 +3,7 @@
 use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
-use crate::wire::{Refusal, kind_of_status};
+use crate::wire::{Failure, kind_of_status};
 
 /// Wordings of errors about a conversation that exceeds the context window.
 const OVERFLOW: [&str; 22] = [
@@ -68,14 +68,14 @@ const REFUSED: [&str; 5] =
     ["invalid_request", "badrequest", "bad_request", "not_found_error", "notfounderror"];
 
 /// Classifies a failure; the status is unknown if it occurred within a stream.
-pub(super) fn refusal(status: Option<u16>, body: &Value) -> Refusal {
+pub(super) fn refusal(status: Option<u16>, body: &Value) -> Failure {
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
     let message = message(error);
     let status = status.or_else(|| code(error));
     let label = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let text = format!("{} {} {message}", label("type"), label("code")).to_lowercase();
-    Refusal { kind: kind(status, &text), message }
+    Failure::new(kind(status, &text), message)
 }
 
 fn kind(status: Option<u16>, text: &str) -> ModelErrorKind {
