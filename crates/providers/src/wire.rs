@@ -141,10 +141,22 @@ const NAMED_PARAMS: [(&str, &[Provider]); 13] = [
 ];
 
 /// Returns `true` if only other providers accept a parameter. The parameters of self-hosted servers are not known.
-pub(crate) fn is_for_others(provider: Provider, key: &str) -> bool {
+fn is_for_others(provider: Provider, key: &str) -> bool {
     let is_known = matches!(provider, Provider::Anthropic | Provider::OpenAi | Provider::Gemini);
     let providers = NAMED_PARAMS.iter().find(|(name, _)| *name == key).map(|(_, providers)| *providers);
     is_known && providers.is_some_and(|providers| !providers.contains(&provider))
+}
+
+/// Returns `true` if a parameter of the caller is not passed on: the request sets it, or only other providers accept it.
+pub(crate) fn is_reserved(provider: Provider, key: &str) -> bool {
+    const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
+    RESERVED.contains(&key) || is_for_others(provider, key)
+}
+
+/// Returns a name with at most `max` characters, all of which every provider accepts.
+pub(crate) fn plain_name(name: &str, max: usize, default: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    if name.is_empty() { default.to_owned() } else { name.chars().take(max).map(plain).collect() }
 }
 
 /// Creates an error of a provider, with a default message if the provider's is blank.

@@ -5,12 +5,10 @@ use serde_json::{Map, Number, Value, json};
 
 use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved};
 
 /// Minimum thinking budget.
 const MIN_BUDGET: u64 = 1024;
-/// Keys that the caller cannot override.
-const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
 /// Edit that summarizes a conversation on the provider's side.
 const COMPACT: &str = "compact_20260112";
 
@@ -27,7 +25,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
         Some(Value::Object(params)) => params.clone(),
         _ => Map::new(),
     };
-    params.retain(|key, _| !is_for_others(Provider::Anthropic, key));
+    params.retain(|key, _| !is_reserved(Provider::Anthropic, key));
     let mut turns = messages::turns(&request.messages, info.profile);
     let (tools, left_out) = tools(request, params.shift_remove("web_search"));
     let mut thinking = thinking(&mut params);
@@ -55,9 +53,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     }
     mark_user(&mut turns);
     body.insert("messages".to_owned(), turns.into_iter().map(Turn::into_json).collect());
-    body.extend(
-        params.into_iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null()),
-    );
+    body.extend(params.into_iter().filter(|(_, value)| !value.is_null()));
     Body { json: Value::Object(body), left_out }
 }
 

@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 
 use super::messages;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved, plain_name};
 
+/// Maximum length of a name.
+pub(super) const MAX_NAME: usize = 64;
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-/// Keys that a caller's parameters may not override.
-const RESERVED: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
 
 /// Builds the body of a streaming request.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
@@ -61,18 +61,11 @@ fn temperature(info: &ModelInfo, request: &ModelRequest) -> Option<Value> {
     exact.is_finite().then(|| json!(exact))
 }
 
-/// Returns a name without characters that are not allowed in names.
-pub(super) fn plain_name(name: &str, default: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name: String = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
-    if name.is_empty() { default.to_owned() } else { name }
-}
-
 fn format(output: &OutputSchema) -> Value {
     json!({
         "type": "json_schema",
         "json_schema": {
-            "name": plain_name(output.name.as_deref().unwrap_or_default(), "output"),
+            "name": plain_name(output.name.as_deref().unwrap_or_default(), MAX_NAME, "output"),
             "schema": schema::output(&output.schema, Dialect::OpenAi, output.strict),
             "strict": output.strict,
         },
@@ -83,7 +76,7 @@ fn format(output: &OutputSchema) -> Value {
 fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
         match key.as_str() {
-            key if RESERVED.contains(&key) || is_for_others(info.provider, key) => {}
+            key if is_reserved(info.provider, key) => {}
             "web_search" => search(body, value, info),
             "google_search" => {}
             "temperature" if !info.profile.supports_temperature => {}

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::params::Params;
 use super::{SERVER_PARTS, SIGNATURE};
+use crate::history;
+use crate::image_types::inline_image;
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
-use crate::{history, image_types};
+use crate::wire::{Body, plain_name};
 
 /// Placeholder for the signature of a call that this model did not make; Gemini 3 rejects calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -121,8 +122,9 @@ struct Contents<'a> {
 impl Contents<'_> {
     fn push(&mut self, message: &Message) {
         match message {
-            Message::System { content, .. } => self.add("user", vec![notice(content)]),
-            Message::SystemNotice { body, .. } => self.add("user", vec![notice(body)]),
+            Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
+                self.add("user", vec![notice(text)]);
+            }
             Message::User { content, .. } => {
                 let parts = self.user_parts(content);
                 self.add("user", parts);
@@ -234,10 +236,9 @@ impl Contents<'_> {
 
 /// Converts a name, which the model may have invented, into one that Gemini accepts.
 fn function_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let is_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let prefix = if is_valid_start { "" } else { "_" };
-    prefix.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect()
+    plain_name(&format!("{prefix}{name}"), MAX_NAME, "_")
 }
 
 /// Returns `true` if a model rejects calls without a signature, as Gemini 3 and later do.
@@ -266,13 +267,10 @@ fn text(text: &str) -> Option<Value> {
 
 fn inline(block: &ContentBlock) -> Option<Value> {
     let (media_type, data) = match block {
-        ContentBlock::Image { media_type, source: MediaSource::Inline { data } } => {
-            (image_types::readable(media_type, &IMAGE_TYPES)?, data)
-        }
         ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. } => {
-            (media_type.as_str(), data)
+            (media_type.as_str(), data.as_str())
         }
-        _ => return None,
+        _ => inline_image(block, &IMAGE_TYPES)?,
     };
     Some(json!({ "inlineData": { "mimeType": media_type, "data": data } }))
 }

@@ -5,12 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved};
 
 /// Minimum that OpenAI accepts for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
-/// Keys that the caller cannot override.
-const RESERVED: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
 /// Keys of the caller that are mapped to other fields, or not supported here.
 const MAPPED: [&str; 3] = ["reasoning_effort", "web_search", "google_search"];
 const INCLUDE: &str = "include";
@@ -92,7 +90,7 @@ fn tool_list(tools: &[ToolDef], web_search: Option<&Value>) -> Vec<Value> {
 fn format(output: &OutputSchema) -> Value {
     json!({
         "type": "json_schema",
-        "name": output.name.as_deref().map_or_else(|| "output".to_owned(), input::plain_name),
+        "name": output.name.as_deref().map_or_else(|| "output".to_owned(), input::name),
         "schema": schema::output(&output.schema, Dialect::OpenAi, output.strict),
         "strict": output.strict,
     })
@@ -114,8 +112,7 @@ fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
 /// Adds the caller's other parameters; `null` removes a default.
 fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
-        let is_handled = RESERVED.contains(&key.as_str()) || MAPPED.contains(&key.as_str());
-        if is_handled || !is_taken(info, key) || is_for_others(info.provider, key) {
+        if MAPPED.contains(&key.as_str()) || !is_taken(info, key) || is_reserved(info.provider, key) {
             continue;
         }
         match (body.get_mut(key), value) {
