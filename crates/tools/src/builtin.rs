@@ -41,7 +41,7 @@ pub(crate) fn tool<B: Builtin>(builtin: B) -> Arc<dyn Tool> {
 }
 
 /// Returns a value as a successful JSON result.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<ToolOutput, Error> {
+pub(crate) fn reply<T: Serialize>(value: &T) -> Result<ToolOutput, Error> {
     Ok(ToolOutput::text(serde_json::to_string(value).map_err(Error::Encode)?))
 }
 

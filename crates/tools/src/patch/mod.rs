@@ -13,7 +13,7 @@ use serde::Deserialize;
 use self::parse::PatchError;
 use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 use crate::files::Root;
 
 /// Maximum length of a patch.
@@ -45,7 +45,7 @@ impl Builtin for ApplyPatch {
             if arguments.patch.len() > MAX_PATCH {
                 return Err(PatchError::TooLong.into());
             }
-            json(&apply::apply(&root, parse::parse(&arguments.patch)?)?)
+            reply(&apply::apply(&root, parse::parse(&arguments.patch)?)?)
         })
         .await
     }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::jobs::{Jobs, State};
 use super::process::{CommandLimits, CommandResult, CommandRunner, End};
-use super::{Sandbox, ShellOptions, process};
+use super::{Sandbox, ShellOptions};
 use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 use crate::files::Root;
 use crate::storage::ToolStorage;
 
@@ -56,13 +57,6 @@ struct Reply {
     sandbox: Option<&'static str>,
 }
 
-#[derive(Serialize)]
-struct StartedJob {
-    job_id: String,
-    status: &'static str,
-    message: &'static str,
-}
-
 impl Builtin for Shell {
     const NAME: &'static str = "shell";
     const DESCRIPTION: &'static str = "Run a shell command in the workspace. By default it can only modify workspace \
@@ -83,12 +77,12 @@ impl Builtin for Shell {
         let never = std::future::pending();
         let terms = CommandLimits { options: &self.options, secrets: self.root.secrets(), limit };
         let ended = self.host.run(&arguments.command, &dir, terms, never).await?;
-        json(&self.reply(ended).await)
+        reply(&self.reply(ended).await)
     }
 }
 
 impl Shell {
-    async fn reply(&self, ended: process::CommandResult) -> Reply {
+    async fn reply(&self, ended: CommandResult) -> Reply {
         let CommandResult { end, stdout, stderr, duration } = ended;
         let stdout = stdout.to_visible(&*self.shelf, &self.redactor).await;
         let stderr = stderr.to_visible(&*self.shelf, &self.redactor).await;
@@ -120,10 +114,10 @@ impl Shell {
             let ended = host.run(&record.command, &dir, terms, cancelled).await;
             record.finish(State::from_result(ended, &*shelf, &redactor).await);
         })?;
-        json(&StartedJob {
-            job_id: record.id.clone(),
-            status: "running",
-            message: "you are notified when it has finished; use shell_job_status to see its output",
-        })
+        reply(&json!({
+            "job_id": record.id,
+            "status": "running",
+            "message": "you are notified when it has finished; use shell_job_status to see its output",
+        }))
     }
 }

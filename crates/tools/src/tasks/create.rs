@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Priority, Status, Task, TaskStore};
 use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 
 pub(crate) struct TaskCreate(pub(crate) Arc<TaskStore>);
 
@@ -66,6 +66,6 @@ impl Builtin for TaskCreate {
             owner: arguments.owner,
             metadata: arguments.metadata.unwrap_or_default(),
         };
-        json(&self.0.add(session, task).await?)
+        reply(&self.0.add(session, task).await?)
     }
 }

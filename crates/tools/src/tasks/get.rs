@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::TaskStore;
 use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 
 pub(crate) struct TaskGet(pub(crate) Arc<TaskStore>);
 
@@ -26,6 +26,6 @@ impl Builtin for TaskGet {
     type Arguments = Arguments;
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
-        json(&self.0.get(session, &arguments.id).await?)
+        reply(&self.0.get(session, &arguments.id).await?)
     }
 }

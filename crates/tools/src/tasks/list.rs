@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Status, Task, TaskStore};
 use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 
 pub(crate) struct TaskList(pub(crate) Arc<TaskStore>);
 
@@ -40,6 +40,6 @@ impl Builtin for TaskList {
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
         let mut tasks = self.0.all(session).await?;
         tasks.retain(|task| arguments.matches(task));
-        json(&tasks)
+        reply(&tasks)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Priority, Status, Task, TaskStore};
 use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, reply};
 
 pub(crate) struct TaskUpdate(pub(crate) Arc<TaskStore>);
 
@@ -50,7 +50,7 @@ impl Builtin for TaskUpdate {
 
     async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
         let id = arguments.id.clone();
-        json(&self.0.change(session, &id, |task| arguments.change(task)).await?)
+        reply(&self.0.change(session, &id, |task| arguments.change(task)).await?)
     }
 }
 
