@@ -142,14 +142,8 @@ impl BlobId {
     /// Creates the id for a digest.
     #[must_use]
     pub fn from_digest(digest: &[u8; 32]) -> Self {
-        use fmt::Write as _;
-        let mut text = String::with_capacity(71);
-        text.push_str("sha256:");
-        for byte in digest {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("sha256:{hex}"))
     }
 
     /// Returns the id as text.

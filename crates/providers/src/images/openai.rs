@@ -128,10 +128,10 @@ fn options(request: &ImageRequest) -> Map<String, Value> {
         options.insert("size".to_owned(), json!(format!("{width}x{height}")));
     }
     if request.quality != ImageQuality::Auto {
-        options.insert("quality".to_owned(), json!(request.quality.as_str()));
+        options.insert("quality".to_owned(), json!(request.quality));
     }
     if request.format != ImageFormat::Auto {
-        options.insert("output_format".to_owned(), json!(request.format.as_str()));
+        options.insert("output_format".to_owned(), json!(request.format));
     }
     let params =
         request.params.iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null());
