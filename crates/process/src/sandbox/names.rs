@@ -31,7 +31,7 @@ impl SecretNames {
         let decides = |pattern: &String| {
             let (wanted, secret) =
                 pattern.strip_prefix('!').map_or((pattern.as_str(), true), |rest| (rest, false));
-            fits(wanted, if wanted.contains('/') { path } else { name }).then_some(secret)
+            fits_pattern(wanted, if wanted.contains('/') { path } else { name }).then_some(secret)
         };
         self.0.iter().rev().find_map(decides).unwrap_or(false)
     }
@@ -67,12 +67,13 @@ impl SecretNames {
 }
 
 /// Matches a pattern; `*` matches any characters except `/`.
-fn fits(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn fits_pattern(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };
     let reach = rest.find('/').unwrap_or(rest.len());
     let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).take_while(|at| *at <= reach);
-    ends.any(|at| fits(tail, &rest[at..]))
+    ends.any(|at| fits_pattern(tail, &rest[at..]))
 }
 
 #[cfg(test)]
