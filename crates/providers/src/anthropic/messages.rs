@@ -74,9 +74,12 @@ pub(super) fn turns(messages: &[Arc<Message>], profile: ModelProfile) -> Vec<Tur
             Message::ToolResults { results, .. } => {
                 (Role::User, results.iter().filter_map(|result| answer(result, profile, &ids)).collect())
             }
-            Message::User { content, .. } => (Role::User, user(content, profile)),
-            Message::System { content, .. } => (Role::User, vec![notice(content)]),
-            Message::SystemNotice { body, .. } => (Role::User, vec![notice(body)]),
+            Message::User { content, .. } => {
+                (Role::User, content_blocks(content, Images::sent_if(profile.vision)))
+            }
+            Message::System { content: body, .. } | Message::SystemNotice { body, .. } => {
+                (Role::User, vec![text(&format!("[SYSTEM NOTICE] {body}"))])
+            }
         };
         push(&mut turns, role, blocks);
     }
@@ -115,10 +118,6 @@ fn frame(turns: &mut Vec<Turn>) {
     if turns.last().is_some_and(is_open) {
         turns.push(prompt_to_continue());
     }
-}
-
-fn user(content: &Content, profile: ModelProfile) -> Vec<Value> {
-    content_blocks(content, Images::sent_if(profile.vision))
 }
 
 fn answer(result: &ToolResult, profile: ModelProfile, ids: &CallIds) -> Option<Value> {
@@ -208,10 +207,6 @@ fn citation(mut citation: Value) -> Value {
         fields.shift_remove("file_id");
     }
     citation
-}
-
-fn notice(body: &str) -> Value {
-    text(&format!("[SYSTEM NOTICE] {body}"))
 }
 
 fn text(words: &str) -> Value {

@@ -79,28 +79,23 @@ pub(super) fn refusal(status: Option<u16>, body: &Value) -> Failure {
 }
 
 fn kind(status: Option<u16>, text: &str) -> ModelErrorKind {
+    let by_wording: [(&[&str], ModelErrorKind); 6] = [
+        (&QUOTA, ModelErrorKind::BadRequest),
+        (&OVERFLOW, ModelErrorKind::ContextOverflow),
+        (&FILTERED, ModelErrorKind::ContentFilter),
+        (&AUTH, ModelErrorKind::Auth),
+        (&LIMITED, ModelErrorKind::RateLimited),
+        (&OVERLOADED, ModelErrorKind::Overloaded),
+    ];
     let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let by_status = status.map(kind_of_status);
-    let is_open = !matches!(by_status, Some(ModelErrorKind::Auth | ModelErrorKind::RateLimited));
-    if contains_any(&QUOTA) {
-        ModelErrorKind::BadRequest
-    } else if is_open && contains_any(&OVERFLOW) {
-        ModelErrorKind::ContextOverflow
-    } else if contains_any(&FILTERED) {
-        ModelErrorKind::ContentFilter
-    } else if contains_any(&AUTH) {
-        ModelErrorKind::Auth
-    } else if contains_any(&LIMITED) {
-        ModelErrorKind::RateLimited
-    } else if contains_any(&OVERLOADED) {
-        ModelErrorKind::Overloaded
-    } else if let Some(kind) = by_status {
-        kind
-    } else if contains_any(&REFUSED) {
-        ModelErrorKind::BadRequest
-    } else {
-        ModelErrorKind::Server
-    }
+    let is_closed = matches!(by_status, Some(ModelErrorKind::Auth | ModelErrorKind::RateLimited));
+    let fits = |(words, kind): &&(&[&str], ModelErrorKind)| {
+        contains_any(words) && !(is_closed && *kind == ModelErrorKind::ContextOverflow)
+    };
+    let named = by_wording.iter().find(fits).map(|(_, kind)| *kind).or(by_status);
+    let is_refused = || contains_any(&REFUSED);
+    named.unwrap_or_else(|| if is_refused() { ModelErrorKind::BadRequest } else { ModelErrorKind::Server })
 }
 
 /// Returns the human-readable message: a string, or one of the places where server frameworks put it.

@@ -121,26 +121,14 @@ struct Contents<'a> {
 
 impl Contents<'_> {
     fn push(&mut self, message: &Message) {
-        match message {
+        let (role, parts) = match message {
             Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
-                self.add("user", vec![notice(text)]);
+                ("user", vec![notice(text)])
             }
-            Message::User { content, .. } => {
-                let parts = self.user_parts(content);
-                self.add("user", parts);
-            }
-            Message::Assistant { blocks, .. } => {
-                let parts = self.model_parts(blocks);
-                self.add("model", parts);
-            }
-            Message::ToolResults { results, .. } => {
-                let parts = self.result_parts(results);
-                self.add("user", parts);
-            }
-        }
-    }
-
-    fn add(&mut self, role: &'static str, parts: Vec<Value>) {
+            Message::User { content, .. } => ("user", self.user_parts(content)),
+            Message::Assistant { blocks, .. } => ("model", self.model_parts(blocks)),
+            Message::ToolResults { results, .. } => ("user", self.result_parts(results)),
+        };
         match self.turns.last_mut() {
             _ if parts.is_empty() => {}
             Some(turn) if turn.role == role => turn.parts.extend(parts),
