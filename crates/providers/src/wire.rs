@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use meerkat_core::{DeltaSink, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelResponse, Provider};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::sse::{Event, SseError};
 
@@ -76,6 +76,15 @@ impl Failure {
     #[cfg(any(feature = "anthropic", feature = "chat", feature = "responses"))]
     pub(crate) fn cut_off() -> Self {
         Self::new(ModelErrorKind::StreamCut, "the stream ended before the response did")
+    }
+
+    /// Replaces a blank message.
+    #[cfg(any(feature = "chat", feature = "gemini", feature = "responses"))]
+    pub(crate) fn or(mut self, message: &str) -> Self {
+        if self.message.trim().is_empty() {
+            message.clone_into(&mut self.message);
+        }
+        self
     }
 
     /// Says where a response is malformed; does not change other failures.
@@ -151,6 +160,16 @@ fn is_for_others(provider: Provider, key: &str) -> bool {
 pub(crate) fn is_reserved(provider: Provider, key: &str) -> bool {
     const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
     RESERVED.contains(&key) || is_for_others(provider, key)
+}
+
+/// Creates an object from the fields that have a value.
+pub(crate) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+/// Returns the system prompt, unless it is blank.
+pub(crate) fn system(request: &ModelRequest) -> Option<&str> {
+    Some(request.system.as_str()).filter(|text| !text.trim().is_empty())
 }
 
 /// Returns a name with at most `max` characters, all of which every provider accepts.

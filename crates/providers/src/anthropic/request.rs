@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_reserved};
+use crate::wire::{Body, is_reserved, object, system};
 
 /// Minimum thinking budget.
 const MIN_BUDGET: u64 = 1024;
@@ -35,24 +35,24 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     let max_tokens = limit(info, request, &mut params, &mut thinking);
     let is_fixed = is_on(thinking.as_ref()) || !info.profile.supports_temperature;
     let sampling = if is_fixed { Sampling::Rejected } else { sampling };
-    let mut body = Map::new();
-    body.insert("model".to_owned(), info.id.clone().into());
-    body.insert("max_tokens".to_owned(), max_tokens.into());
-    body.insert("stream".to_owned(), true.into());
-    if !request.system.trim().is_empty() {
-        body.insert("system".to_owned(), json!([cached(json!({ "type": "text", "text": request.system }))]));
-    }
-    body.extend(sample(&mut params, request, sampling));
-    body.extend(thinking.map(|thinking| ("thinking".to_owned(), thinking)));
-    body.extend(output(&mut params, request).map(|output| ("output_config".to_owned(), output)));
-    body.extend(context(&mut params).map(|context| ("context_management".to_owned(), context)));
     if tools.is_empty() {
         params.shift_remove("tool_choice");
-    } else {
-        body.insert("tools".to_owned(), tools.into());
     }
     mark_user(&mut turns);
-    body.insert("messages".to_owned(), turns.into_iter().map(Turn::into_json).collect());
+    let mut body = object([
+        ("model", Some(json!(info.id))),
+        ("max_tokens", Some(json!(max_tokens))),
+        ("stream", Some(json!(true))),
+        ("system", system(request).map(|text| json!([cached(json!({ "type": "text", "text": text }))]))),
+    ]);
+    body.extend(sample(&mut params, request, sampling));
+    body.extend(object([
+        ("thinking", thinking),
+        ("output_config", output(&mut params, request)),
+        ("context_management", context(&mut params)),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("messages", Some(turns.into_iter().map(Turn::into_json).collect())),
+    ]));
     body.extend(params.into_iter().filter(|(_, value)| !value.is_null()));
     Body { json: Value::Object(body), left_out }
 }

@@ -78,6 +78,11 @@ pub(super) fn refusal(status: Option<u16>, body: &Value) -> Failure {
     Failure::new(kind(status, &text), message)
 }
 
+/// Parses an error received within the stream.
+pub(super) fn in_stream(chunk: &Value) -> Failure {
+    refusal(None, chunk).or("unspecified error")
+}
+
 fn kind(status: Option<u16>, text: &str) -> ModelErrorKind {
     let by_wording: [(&[&str], ModelErrorKind); 6] = [
         (&QUOTA, ModelErrorKind::BadRequest),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::request::MAX_NAME;
 use crate::history::{self, META_PROVIDER};
 use crate::image_types::{COMMON, inline_image};
-use crate::wire::plain_name;
+use crate::wire::{plain_name, system};
 
 /// Key in a reasoning block's `meta` for the field in which its server expects it back.
 const META_FIELD: &str = "field";
@@ -66,8 +66,7 @@ pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
             Message::ToolResults { results, .. } => out.results(results, info),
         }
     }
-    let system = request.system.trim();
-    let system = (!system.is_empty()).then(|| json!({ "role": "system", "content": request.system }));
+    let system = system(request).map(|text| json!({ "role": "system", "content": text }));
     system.into_iter().chain(out.finish()).collect()
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_reserved, plain_name};
+use crate::wire::{Body, is_reserved, object, plain_name};
 
 /// Maximum length of a name.
 pub(super) const MAX_NAME: usize = 64;
@@ -15,22 +15,17 @@ const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Builds the body of a streaming request.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(remote_model));
-    body.insert("messages".to_owned(), messages::messages(info, request));
-    if !tools.is_empty() {
-        body.insert("tools".to_owned(), tools.iter().map(function).collect());
-    }
-    body.insert("stream".to_owned(), json!(true));
-    body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     let limit = request.max_tokens.min(info.max_output_tokens.unwrap_or(u32::MAX)).max(1);
-    body.insert(limit_key(info).to_owned(), json!(limit));
-    if let Some(temperature) = temperature(info, request) {
-        body.insert("temperature".to_owned(), temperature);
-    }
-    if let Some(schema) = &request.output_schema {
-        body.insert("response_format".to_owned(), format(schema));
-    }
+    let mut body = object([
+        ("model", Some(json!(remote_model))),
+        ("messages", Some(messages::messages(info, request))),
+        ("tools", (!tools.is_empty()).then(|| tools.iter().map(function).collect())),
+        ("stream", Some(json!(true))),
+        ("stream_options", Some(json!({ "include_usage": true }))),
+        (limit_key(info), Some(json!(limit))),
+        ("temperature", temperature(info, request)),
+        ("response_format", request.output_schema.as_deref().map(format)),
+    ]);
     if let Some(Value::Object(params)) = request.provider_params.as_deref() {
         merge(&mut body, params, info);
     }

@@ -101,7 +101,7 @@ impl Decoder {
         }
         let chunk: Value = serde_json::from_str(data).map_err(|_| "a chunk is not JSON")?;
         if event.name == "error" {
-            return Err(failed(&chunk));
+            return Err(errors::in_stream(&chunk));
         }
         if !chunk.is_object() {
             return Err("a chunk is not an object".into());
@@ -111,7 +111,7 @@ impl Decoder {
 
     fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if present(chunk, "error").is_some() || chunk["object"] == "error" {
-            return Err(failed(chunk));
+            return Err(errors::in_stream(chunk));
         }
         if let Some(usage) = object(chunk, "usage")? {
             self.usage = read_usage(usage)?;
@@ -266,12 +266,6 @@ impl Decode for Decoder {
         blocks.extend(self.calls.finish().map_err(|what| Failure::from(what).within(INVALID))?);
         Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage: self.usage })
     }
-}
-
-fn failed(chunk: &Value) -> Failure {
-    let failure = errors::refusal(None, chunk);
-    let is_blank = failure.message.trim().is_empty();
-    if is_blank { Failure::new(failure.kind, "unspecified error") } else { failure }
 }
 
 fn read_usage(usage: &Value) -> Result<Usage, Failure> {

@@ -58,10 +58,7 @@ pub(crate) fn retry_after(body: &Value) -> Option<Duration> {
 pub(crate) fn in_stream(body: &Value) -> Failure {
     let code = error_of(body).get("code").and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
-    let mut failure = refusal(status.unwrap_or(500), body);
-    if failure.message.is_empty() {
-        "unspecified error".clone_into(&mut failure.message);
-    }
+    let failure = refusal(status.unwrap_or(500), body).or("unspecified error");
     Failure { status, retry_after: retry_after(body), ..failure }
 }
 

@@ -11,7 +11,7 @@ use super::{SERVER_PARTS, SIGNATURE};
 use crate::history;
 use crate::image_types::inline_image;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, plain_name};
+use crate::wire::{Body, object, plain_name, system};
 
 /// Placeholder for the signature of a call that this model did not make; Gemini 3 rejects calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -25,38 +25,30 @@ const MAX_NAME: usize = 64;
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let params = Params::new(request.provider_params.as_deref());
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::Gemini);
-    let mut json = Map::new();
-    if !request.system.trim().is_empty() {
-        json.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
-    }
-    json.insert("contents".to_owned(), contents(info, request));
     let server_tools = params.server_tools();
-    if !tools.is_empty() && !server_tools.is_empty() {
-        json.insert("toolConfig".to_owned(), json!({ "includeServerSideToolInvocations": true }));
-    }
+    let is_mixed = !tools.is_empty() && !server_tools.is_empty();
     let functions = (!tools.is_empty())
         .then(|| json!({ "functionDeclarations": tools.iter().map(declaration).collect::<Vec<_>>() }));
     let tools: Vec<_> = functions.into_iter().chain(server_tools).collect();
-    if !tools.is_empty() {
-        json.insert("tools".to_owned(), Value::Array(tools));
-    }
-    json.insert("generationConfig".to_owned(), Value::Object(generation(info, request, &params)));
+    let mut json = object([
+        ("systemInstruction", system(request).map(|text| json!({ "parts": [{ "text": text }] }))),
+        ("contents", Some(contents(info, request))),
+        ("toolConfig", is_mixed.then(|| json!({ "includeServerSideToolInvocations": true }))),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("generationConfig", Some(generation(info, request, &params).into())),
+    ]);
     params.fill_body(&mut json);
     Body { json: Value::Object(json), left_out }
 }
 
 fn generation(info: &ModelInfo, request: &ModelRequest, params: &Params) -> Map<String, Value> {
-    let mut config = Map::new();
     let limit = params.max_tokens().unwrap_or(request.max_tokens);
     let limit = info.max_output_tokens.map_or(limit, |maximum| limit.min(maximum));
-    config.insert("maxOutputTokens".to_owned(), json!(limit));
-    if info.profile.supports_temperature {
-        // Converted through its decimal text, so that 0.2 does not become 0.20000000298.
-        let requested = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
-        if let Some(temperature) = requested.or_else(|| params.temperature().cloned()) {
-            config.insert("temperature".to_owned(), temperature);
-        }
-    }
+    // Converted through its decimal text, so that 0.2 does not become 0.20000000298.
+    let requested = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
+    let temperature = requested.or_else(|| params.temperature().cloned());
+    let temperature = temperature.filter(|_| info.profile.supports_temperature);
+    let mut config = object([("maxOutputTokens", Some(json!(limit))), ("temperature", temperature)]);
     params.fill_generation(&mut config);
     if let Some(output) = &request.output_schema {
         config.insert("responseMimeType".to_owned(), json!("application/json"));

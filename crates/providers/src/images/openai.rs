@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{Format, HttpImageModel, ImagePayload, RequestBody, data_url, without};
 use crate::endpoint::Endpoint;
 use crate::responses::{Responses, refused_in_answer, without_version};
-use crate::wire::Failure;
+use crate::wire::{Failure, object};
 
 /// The model that calls the image tool.
 const CALLER: &str = "gpt-5.4";
@@ -123,16 +123,15 @@ impl Format for ImagesApi {
 
 /// Returns the requested options in OpenAI's terms; options left to the provider are omitted.
 fn options(request: &ImageRequest) -> Map<String, Value> {
-    let mut options = Map::new();
-    if let ImageSize::Pixels { width, height } = request.size {
-        options.insert("size".to_owned(), json!(format!("{width}x{height}")));
-    }
-    if request.quality != ImageQuality::Auto {
-        options.insert("quality".to_owned(), json!(request.quality));
-    }
-    if request.format != ImageFormat::Auto {
-        options.insert("output_format".to_owned(), json!(request.format));
-    }
+    let size = match request.size {
+        ImageSize::Pixels { width, height } => Some(json!(format!("{width}x{height}"))),
+        ImageSize::Auto => None,
+    };
+    let mut options = object([
+        ("size", size),
+        ("quality", (request.quality != ImageQuality::Auto).then(|| json!(request.quality))),
+        ("output_format", (request.format != ImageFormat::Auto).then(|| json!(request.format))),
+    ]);
     let params =
         request.params.iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null());
     options.extend(params.map(|(key, value)| (key.clone(), value.clone())));

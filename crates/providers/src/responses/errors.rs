@@ -36,10 +36,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Failure {
 pub(crate) fn in_stream(value: &Value) -> Failure {
     let report = ErrorReport::read(value);
     let base = report.status.map_or(ModelErrorKind::Server, kind_of_status);
-    let kind = report.kind_or(base);
-    let message =
-        if report.message.trim().is_empty() { "the request failed".to_owned() } else { report.message };
-    Failure::new(kind, message)
+    Failure::new(report.kind_or(base), report.message).or("the request failed")
 }
 
 /// Content of an error object.

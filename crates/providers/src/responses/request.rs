@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_reserved};
+use crate::wire::{Body, is_reserved, object, system};
 
 /// Minimum that OpenAI accepts for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
@@ -18,31 +18,21 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let none = Map::new();
     let params = request.provider_params.as_deref().and_then(Value::as_object).unwrap_or(&none);
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(info.id));
-    if !request.system.trim().is_empty() {
-        body.insert("instructions".to_owned(), json!(request.system));
-    }
-    body.insert("input".to_owned(), Value::Array(input::items(info, &request.messages)));
     let tools = tool_list(&tools, params.get("web_search"));
-    if !tools.is_empty() {
-        body.insert("tools".to_owned(), Value::Array(tools));
-    }
-    body.insert("max_output_tokens".to_owned(), json!(limit(info, request.max_tokens)));
-    if let Some(temperature) = request.temperature.filter(|_| info.profile.supports_temperature) {
-        body.insert("temperature".to_owned(), decimal(temperature));
-    }
-    if let Some(schema) = &request.output_schema {
-        body.insert("text".to_owned(), json!({ "format": format(schema) }));
-    }
-    if let Some(reasoning) = reasoning(info, params.get("reasoning_effort")) {
-        body.insert("reasoning".to_owned(), reasoning);
-    }
-    if info.profile.supports_reasoning {
-        body.insert(INCLUDE.to_owned(), json!(["reasoning.encrypted_content"]));
-    }
-    body.insert("store".to_owned(), json!(false));
-    body.insert("stream".to_owned(), json!(true));
+    let profile = info.profile;
+    let mut body = object([
+        ("model", Some(json!(info.id))),
+        ("instructions", system(request).map(Value::from)),
+        ("input", Some(input::items(info, &request.messages).into())),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("max_output_tokens", Some(json!(limit(info, request.max_tokens)))),
+        ("temperature", request.temperature.filter(|_| profile.supports_temperature).map(decimal)),
+        ("text", request.output_schema.as_ref().map(|schema| json!({ "format": format(schema) }))),
+        ("reasoning", reasoning(info, params.get("reasoning_effort"))),
+        (INCLUDE, profile.supports_reasoning.then(|| json!(["reasoning.encrypted_content"]))),
+        ("store", Some(json!(false))),
+        ("stream", Some(json!(true))),
+    ]);
     pass_through(&mut body, params, info);
     Body { json: Value::Object(body), left_out }
 }
