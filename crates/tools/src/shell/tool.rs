@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::jobs::{Jobs, State};
 use super::process::{CommandLimits, CommandResult, CommandRunner, End};
@@ -43,20 +43,6 @@ pub(crate) struct Arguments {
     background: bool,
 }
 
-#[derive(Serialize)]
-struct Reply {
-    exit_code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    timed_out: bool,
-    duration_secs: f64,
-    stdout_lossy: bool,
-    stderr_lossy: bool,
-    /// Set if the command ran without a sandbox.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<&'static str>,
-}
-
 impl Builtin for Shell {
     const NAME: &'static str = "shell";
     const DESCRIPTION: &'static str = "Run a shell command in the workspace. By default it can only modify workspace \
@@ -82,20 +68,23 @@ impl Builtin for Shell {
 }
 
 impl Shell {
-    async fn reply(&self, ended: CommandResult) -> Reply {
+    async fn reply(&self, ended: CommandResult) -> Value {
         let CommandResult { end, stdout, stderr, duration } = ended;
         let stdout = stdout.to_visible(&*self.shelf, &self.redactor).await;
         let stderr = stderr.to_visible(&*self.shelf, &self.redactor).await;
-        Reply {
-            exit_code: if let End::Exited(code) = end { code } else { None },
-            timed_out: end == End::TimedOut,
-            duration_secs: duration.as_secs_f64(),
-            stdout: stdout.text,
-            stderr: stderr.text,
-            stdout_lossy: stdout.lossy,
-            stderr_lossy: stderr.lossy,
-            sandbox: (self.options.sandbox == Sandbox::Off).then_some("off"),
+        let mut reply = json!({
+            "exit_code": if let End::Exited(code) = end { code } else { None },
+            "stdout": stdout.text,
+            "stderr": stderr.text,
+            "timed_out": end == End::TimedOut,
+            "duration_secs": duration.as_secs_f64(),
+            "stdout_lossy": stdout.lossy,
+            "stderr_lossy": stderr.lossy,
+        });
+        if self.options.sandbox == Sandbox::Off {
+            reply["sandbox"] = json!("off");
         }
+        reply
     }
 
     fn begin(
