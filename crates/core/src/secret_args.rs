@@ -227,13 +227,7 @@ impl Reader {
 impl Holds {
     fn find(self, value: &str) -> Option<Range<usize>> {
         let start = match self {
-            Self::Secret => {
-                if value.starts_with("pass:") {
-                    "pass:".len()
-                } else {
-                    0
-                }
-            }
+            Self::Secret => value.len() - value.strip_prefix("pass:").unwrap_or(value).len(),
             Self::Login(separator) => value.find(separator)? + separator.len_utf8(),
             Self::Header => {
                 let (name, text) = value.split_once(':')?;

@@ -3,30 +3,23 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use meerkat_core::{Clock, SessionId, ToolImpact, ToolOutput};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use meerkat_core::{Clock, SessionId, ToolImpact};
 use serde_json::json;
 
-use crate::Error;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, NoArguments, Reply, reply};
 
 pub(crate) struct Datetime {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) zone: fn() -> TimeZone,
 }
 
-/// No arguments.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct Arguments {}
-
 impl Builtin for Datetime {
     const NAME: &'static str = "datetime";
     const DESCRIPTION: &'static str = "Return the current date and time, with the time zone of this machine.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
-    type Arguments = Arguments;
+    type Arguments = NoArguments;
 
-    async fn run(&self, _: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, _: NoArguments, _: SessionId) -> Reply {
         let zone = (self.zone)();
         let now = self.clock.now().to_zoned(zone.clone());
         let text = |format: &str| now.strftime(format).to_string();

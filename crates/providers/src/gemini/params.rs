@@ -82,15 +82,13 @@ impl Params {
         };
         let include_thoughts = find("include_thoughts").and_then(Value::as_bool).unwrap_or(true);
         if let Some(level) = find("thinking_level").and_then(Value::as_str) {
-            return Some(
-                json!({ "thinkingLevel": level.to_uppercase(), "includeThoughts": include_thoughts }),
-            );
+            let level = level.to_uppercase();
+            return Some(json!({ "thinkingLevel": level, "includeThoughts": include_thoughts }));
         }
-        match find("thinking_budget").and_then(Value::as_i64) {
-            Some(0) => Some(json!({ "thinkingBudget": 0 })),
-            Some(budget) => Some(json!({ "thinkingBudget": budget, "includeThoughts": include_thoughts })),
-            None => None,
-        }
+        Some(match find("thinking_budget").and_then(Value::as_i64)? {
+            0 => json!({ "thinkingBudget": 0 }),
+            budget => json!({ "thinkingBudget": budget, "includeThoughts": include_thoughts }),
+        })
     }
 
     /// Merges every other key into the body.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Error;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::storage::ToolStorage;
 
 pub(crate) struct BlobInspect(pub(crate) Arc<dyn ToolStorage>);
@@ -26,7 +25,7 @@ impl Builtin for BlobInspect {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (id, blob) = super::find(&*self.0, &arguments.blob_id).await?;
         reply(&json!({ "blob_id": id, "media_type": blob.media_type, "size_bytes": blob.data.len() }))
     }

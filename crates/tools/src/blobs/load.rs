@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::{Root, WorkspacePath};
 use crate::storage::{StoredBlob, ToolStorage};
 
@@ -36,7 +35,7 @@ impl Builtin for BlobLoadFile {
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.root);
         let (place, data) = blocking(move |_| {
             let place = root.parse_file_path(&arguments.path)?;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::{Existing, Root};
 use crate::storage::ToolStorage;
 
@@ -36,7 +35,7 @@ impl Builtin for BlobSaveFile {
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (id, blob) = super::find(&*self.shelf, &arguments.blob_id).await?;
         let root = Arc::clone(&self.root);
         let existing = if arguments.overwrite { Existing::Replaced } else { Existing::Refused };

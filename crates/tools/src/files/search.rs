@@ -16,7 +16,7 @@ use super::root::{Root, WorkspacePath};
 use super::walk::{Entry, Walk};
 use crate::Error;
 use crate::blocking::{CancelFlag, blocking};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Reply};
 
 /// Default and maximum number of matches per call.
 const DEFAULT_MATCHES: usize = 100;
@@ -61,7 +61,7 @@ impl Builtin for SearchFiles {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         blocking(move |abandoned| {
             let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);

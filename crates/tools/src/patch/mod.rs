@@ -6,14 +6,13 @@ mod parse;
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::parse::PatchError;
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::Root;
 
 /// Maximum length of a patch.
@@ -39,7 +38,7 @@ impl Builtin for ApplyPatch {
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.0);
         blocking(move |_| {
             if arguments.patch.len() > MAX_PATCH {

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ShellError;
 use super::jobs::{Jobs, State};
-use crate::Error;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, NoArguments, Reply, reply};
 
 pub(crate) struct ShellJobs(pub(crate) Arc<Jobs>);
 pub(crate) struct ShellJobStatus(pub(crate) Arc<Jobs>);
 pub(crate) struct ShellJobCancel(pub(crate) Arc<Jobs>);
-
-/// No arguments.
-#[derive(Deserialize, JsonSchema)]
-pub(crate) struct NoArguments {}
 
 /// The job.
 #[derive(Deserialize, JsonSchema)]
@@ -33,7 +28,7 @@ impl Builtin for ShellJobs {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = NoArguments;
 
-    async fn run(&self, _: NoArguments, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, _: NoArguments, session: SessionId) -> Reply {
         let jobs = self.0.list(session);
         let entries = jobs.iter().map(|job| {
             json!({
@@ -53,7 +48,7 @@ impl Builtin for ShellJobStatus {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = JobId;
 
-    async fn run(&self, JobId { job_id }: JobId, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, JobId { job_id }: JobId, session: SessionId) -> Reply {
         let job = self.0.find(session, &job_id)?;
         reply(&json!({
             "id": job.id,
@@ -72,7 +67,7 @@ impl Builtin for ShellJobCancel {
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = JobId;
 
-    async fn run(&self, JobId { job_id }: JobId, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, JobId { job_id }: JobId, session: SessionId) -> Reply {
         let job = self.0.find(session, &job_id)?;
         let ended = job.ended.notified();
         tokio::pin!(ended);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{Redactor, SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use super::jobs::{Jobs, State};
 use super::process::{CommandLimits, CommandResult, CommandRunner, End};
 use super::{Sandbox, ShellOptions};
-use crate::Error;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::Root;
 use crate::storage::ToolStorage;
 
@@ -51,7 +50,7 @@ impl Builtin for Shell {
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Reply {
         let place = self.root.parse_path(arguments.working_dir.as_deref().unwrap_or("."))?;
         let dir = self.root.dir(&place)?;
         let limit = arguments.timeout_secs.map_or(self.options.timeout, Duration::from_secs);
@@ -87,13 +86,7 @@ impl Shell {
         reply
     }
 
-    fn begin(
-        &self,
-        session: SessionId,
-        command: String,
-        dir: PathBuf,
-        limit: Duration,
-    ) -> Result<ToolOutput, Error> {
+    fn begin(&self, session: SessionId, command: String, dir: PathBuf, limit: Duration) -> Reply {
         let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         let about = (dir.display().to_string(), limit.as_secs());

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Status, Task, TaskStore};
-use crate::Error;
-use crate::builtin::{Builtin, reply};
+use crate::builtin::{Builtin, Reply, reply};
 
 pub(crate) struct TaskGet(pub(crate) Arc<TaskStore>);
 pub(crate) struct TaskList(pub(crate) Arc<TaskStore>);
@@ -45,7 +44,7 @@ impl Builtin for TaskGet {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = TaskId;
 
-    async fn run(&self, TaskId { id }: TaskId, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, TaskId { id }: TaskId, session: SessionId) -> Reply {
         reply(&self.0.get(session, &id).await?)
     }
 }
@@ -56,7 +55,7 @@ impl Builtin for TaskList {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Filter;
 
-    async fn run(&self, filter: Filter, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, filter: Filter, session: SessionId) -> Reply {
         let mut tasks = self.0.all(session).await?;
         tasks.retain(|task| filter.matches(task));
         reply(&tasks)
