@@ -53,16 +53,12 @@ impl SecretNames {
                 if kind.is_dir() {
                     let passed = entry.file_name().to_str().is_some_and(|name| SKIPPED.contains(&name));
                     open.extend((!passed).then(|| entry.path()));
-                } else if self.is_at(dir, &entry.path()) {
+                } else if entry.path().strip_prefix(dir).is_ok_and(|path| self.is_secret(path)) {
                     found.extend(entry.path().canonicalize().ok().filter(|path| path.is_file()));
                 }
             }
         }
         found
-    }
-
-    fn is_at(&self, dir: &Path, path: &Path) -> bool {
-        path.strip_prefix(dir).is_ok_and(|path| self.is_secret(path))
     }
 }
 

@@ -92,7 +92,7 @@ impl Wire for Messages {
 
     fn headers_for(&self, body: &Value) -> Vec<(&'static str, String)> {
         let mut betas = if self.is_2023() { request::older_betas(body) } else { Vec::new() };
-        betas.extend(request::betas(body));
+        betas.extend(request::beta(body));
         if betas.is_empty() { Vec::new() } else { vec![("anthropic-beta", betas.join(","))] }
     }
 

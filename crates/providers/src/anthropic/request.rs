@@ -69,15 +69,11 @@ pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     betas
 }
 
-/// Returns the features used in a body that must be enabled in every API version.
-pub(super) fn betas(body: &Value) -> Vec<&'static str> {
-    let edits = body.pointer("/context_management/edits").and_then(Value::as_array);
+/// Returns the feature that must be enabled in every API version, if a body uses it.
+pub(super) fn beta(body: &Value) -> Option<&'static str> {
+    let edits = body.pointer("/context_management/edits")?.as_array()?;
     let is_compact = |edit: &Value| edit.get("type").and_then(Value::as_str) == Some(COMPACT);
-    if edits.is_some_and(|edits| edits.iter().any(is_compact)) {
-        vec!["compact-2026-01-12"]
-    } else {
-        Vec::new()
-    }
+    edits.iter().any(is_compact).then_some("compact-2026-01-12")
 }
 
 /// Marks a block as the end of a cacheable prefix.

@@ -61,17 +61,13 @@ impl ErrorReport {
         }
         let text = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let status = inner.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let mut message = text("message");
-        if message.is_empty() {
-            message = match inner.get("detail") {
-                Some(Value::String(detail)) => detail.clone(),
-                Some(detail @ (Value::Array(_) | Value::Object(_))) => detail.to_string(),
-                _ => message,
-            };
-        }
-        if message.is_empty() {
-            message = text("code");
-        }
+        let detail = match inner.get("detail") {
+            Some(Value::String(detail)) => detail.clone(),
+            Some(detail @ (Value::Array(_) | Value::Object(_))) => detail.to_string(),
+            _ => String::new(),
+        };
+        let messages = [text("message"), detail, text("code")];
+        let message = messages.into_iter().find(|message| !message.is_empty()).unwrap_or_default();
         Self { code: text("code"), kind: text("type"), message, status }
     }
 

@@ -88,15 +88,14 @@ fn format(output: &OutputSchema) -> Value {
 
 /// Returns the reasoning options: by default if the model reasons, and whenever the caller sets an effort.
 fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
-    let effort = effort.filter(|effort| !effort.is_null());
-    match effort {
-        None if info.profile.supports_reasoning => Some(json!({ "effort": "medium", "summary": "auto" })),
-        Some(effort) if info.profile.supports_reasoning && effort != "none" => {
-            Some(json!({ "effort": effort, "summary": "auto" }))
-        }
-        Some(effort) => Some(json!({ "effort": effort })),
-        None => None,
-    }
+    let (is_supported, medium) = (info.profile.supports_reasoning, json!("medium"));
+    let effort = effort.filter(|effort| !effort.is_null()).or(is_supported.then_some(&medium))?;
+    let is_summarized = is_supported && effort != "none";
+    Some(if is_summarized {
+        json!({ "effort": effort, "summary": "auto" })
+    } else {
+        json!({ "effort": effort })
+    })
 }
 
 /// Adds the caller's other parameters; `null` removes a default.

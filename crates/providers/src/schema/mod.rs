@@ -159,12 +159,9 @@ fn allowed_values(node: &Node) -> Option<Vec<Value>> {
 pub fn schema_warnings(provider: Provider, schema: &Value) -> Vec<SchemaWarning> {
     let dialect = match provider {
         Provider::Anthropic => Dialect::Anthropic,
-        Provider::OpenAi => Dialect::OpenAi,
         Provider::Gemini => Dialect::Gemini,
-        Provider::SelfHosted | Provider::Other => return Vec::new(),
+        Provider::OpenAi | Provider::SelfHosted | Provider::Other => return Vec::new(),
     };
-    output_warnings(schema, dialect)
-        .into_iter()
-        .map(|(path, message)| SchemaWarning { provider, path, message })
-        .collect()
+    let warning = |(path, message)| SchemaWarning { provider, path, message };
+    output_warnings(schema, dialect).into_iter().map(warning).collect()
 }

@@ -80,7 +80,7 @@ pub(crate) fn output(schema: &Value, dialect: Dialect, strict: bool) -> Value {
 
 /// Returns the parts of an output schema that a provider does not support: the path and a description of each.
 pub(crate) fn output_warnings(schema: &Value, dialect: Dialect) -> Vec<(String, String)> {
-    if dialect == Dialect::OpenAi { Vec::new() } else { compile(schema, dialect).1 }
+    compile(schema, dialect).1
 }
 
 fn rejects(dialect: Dialect, key: &str, value: &Value) -> bool {

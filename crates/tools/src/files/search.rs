@@ -160,13 +160,12 @@ impl SearchOutput<'_> {
         }
         if self.partial > 0 {
             let separator = if self.text.ends_with('\n') { "" } else { "\n" };
+            let files = match self.partial {
+                1 => "1 file was".to_owned(),
+                count => format!("{count} files were"),
+            };
             let note = format!(
-                "{separator}[{} only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]",
-                if self.partial == 1 {
-                    "1 file was".to_owned()
-                } else {
-                    format!("{} files were", self.partial)
-                }
+                "{separator}[{files} only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]"
             );
             self.text.push_str(&note);
         }

@@ -300,6 +300,6 @@ fn interpreter(name: &str, words: &[Word]) -> NestedCommands {
     if is_unseen { NestedCommands::Unknown } else { NestedCommands::Nothing }
 }
 
-fn joined(words: &[Word]) -> String {
+pub(super) fn joined(words: &[Word]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }

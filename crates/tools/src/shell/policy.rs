@@ -4,7 +4,7 @@ use meerkat_process::fits_pattern;
 
 use super::builtins::is_opaque;
 use super::command::{CommandParseError, SimpleCommand, Word, WordKind, parse};
-use super::nested::{NestedCommands, launch, sets_variables};
+use super::nested::{NestedCommands, joined, launch, sets_variables};
 
 /// Commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -182,8 +182,7 @@ impl SimpleCommand {
     }
 
     fn display(&self) -> String {
-        let words: Vec<_> = self.words.iter().map(|word| word.text.as_str()).collect();
-        words.join(" ").chars().take(200).collect()
+        joined(&self.words).chars().take(200).collect()
     }
 }
 
