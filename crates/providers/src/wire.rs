@@ -87,7 +87,7 @@ impl Failure {
         self
     }
 
-    /// Says where a response is malformed; does not change other failures.
+    /// Adds where the response is malformed; does not change other failures.
     #[cfg(any(feature = "chat", feature = "gemini", feature = "responses"))]
     pub(crate) fn within(mut self, place: &str) -> Self {
         if self.kind == ModelErrorKind::Malformed {
