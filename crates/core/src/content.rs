@@ -3,6 +3,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -97,6 +98,15 @@ impl Content {
         let parts: Vec<_> = self.0.iter().map(ContentBlock::to_text).collect();
         parts.join("\n")
     }
+
+    /// Changes every text.
+    pub(crate) fn change_texts(&mut self, change: impl Fn(&mut String)) {
+        for block in &mut self.0 {
+            if let ContentBlock::Text { text } = block {
+                change(text);
+            }
+        }
+    }
 }
 
 impl ContentBlock {
@@ -166,12 +176,8 @@ impl<'de> Visitor<'de> for TextOrBlocks {
         Ok(Content::text(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
-        let mut blocks = Vec::new();
-        while let Some(block) = list.next_element()? {
-            blocks.push(block);
-        }
-        Ok(Content(blocks))
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Content, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Content)
     }
 }
 

@@ -94,13 +94,7 @@ fn cut(message: &Message, limit: usize) -> Option<Message> {
         return None;
     }
     let mut message = message.clone();
-    let content = |content: &mut Content| {
-        let shorter = content.blocks().iter().map(|block| match block {
-            ContentBlock::Text { text } => ContentBlock::Text { text: truncate_middle(text, limit) },
-            other => other.clone(),
-        });
-        *content = Content::from(shorter.collect::<Vec<_>>());
-    };
+    let content = |content: &mut Content| content.change_texts(|text| *text = truncate_middle(text, limit));
     match &mut message {
         Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
             *text = truncate_middle(text, limit);

@@ -61,6 +61,31 @@ macro_rules! uuid_id {
     };
 }
 
+/// Conversions of an id that is text, and that is parsed by its rules.
+macro_rules! text_id {
+    ($name:ident) => {
+        impl $name {
+            /// Returns the id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
 uuid_id!(
     /// Id of a session.
     SessionId,
@@ -95,12 +120,6 @@ impl RealmId {
         }
         text.parse()
     }
-
-    /// Returns the id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for RealmId {
@@ -121,17 +140,7 @@ impl FromStr for RealmId {
     }
 }
 
-impl fmt::Display for RealmId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for RealmId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+text_id!(RealmId);
 
 /// Id of a blob, derived from its content: `sha256:` and the digest in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -142,20 +151,8 @@ impl BlobId {
     /// Creates the id for a digest.
     #[must_use]
     pub fn from_digest(digest: &[u8; 32]) -> Self {
-        use fmt::Write as _;
-        let mut text = String::with_capacity(71);
-        text.push_str("sha256:");
-        for byte in digest {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
-    }
-
-    /// Returns the id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("sha256:{hex}"))
     }
 }
 
@@ -172,17 +169,7 @@ impl FromStr for BlobId {
     }
 }
 
-impl fmt::Display for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for BlobId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+text_id!(BlobId);
 
 #[cfg(test)]
 mod tests {

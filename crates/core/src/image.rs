@@ -84,7 +84,8 @@ pub enum ImageQuality {
 }
 
 /// Encoding of an image.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ImageFormat {
     /// Chosen by the provider.
     #[default]
@@ -122,41 +123,15 @@ impl ImageSize {
     }
 }
 
-impl ImageQuality {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-impl ImageFormat {
-    /// Returns the name used on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Png => "png",
-            Self::Jpeg => "jpeg",
-            Self::Webp => "webp",
-        }
-    }
-}
-
 impl Image {
     /// Detects type and dimensions of an image; `None` if the format is unknown (not PNG, JPEG, GIF, or WebP).
     #[must_use]
     pub fn read(data: Vec<u8>) -> Option<Self> {
-        let (media_type, width, height) = png(&data)
-            .map(|(width, height)| ("image/png", width, height))
-            .or_else(|| jpeg(&data).map(|(width, height)| ("image/jpeg", width, height)))
-            .or_else(|| gif(&data).map(|(width, height)| ("image/gif", width, height)))
-            .or_else(|| webp(&data).map(|(width, height)| ("image/webp", width, height)))?;
+        let (media_type, (width, height)) = png(&data)
+            .map(|extents| ("image/png", extents))
+            .or_else(|| jpeg(&data).map(|extents| ("image/jpeg", extents)))
+            .or_else(|| gif(&data).map(|extents| ("image/gif", extents)))
+            .or_else(|| webp(&data).map(|extents| ("image/webp", extents)))?;
         Some(Self { media_type: media_type.to_owned(), width, height, data })
     }
 }

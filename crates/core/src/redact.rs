@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::secret_args::secret_args;
+use crate::secret_args::{is_scheme, secret_args};
 use crate::secret_name::is_secret_name;
 
 /// Minimum length of a secret: shorter values occur in too many unrelated places.
@@ -211,11 +211,7 @@ fn is_plain(value: &str) -> bool {
 
 fn without_scheme(value: &str) -> &str {
     match value.split_once(' ') {
-        Some((scheme, rest))
-            if ["basic", "bearer", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) =>
-        {
-            rest.trim()
-        }
+        Some((scheme, rest)) if is_scheme(scheme) => rest.trim(),
         _ => value,
     }
 }

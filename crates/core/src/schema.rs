@@ -64,23 +64,27 @@ impl OutputSchema {
         let Some(schema @ Value::Object(_)) = object.remove("schema") else {
             return Err(SchemaError::Wrapper("schema", "a JSON object"));
         };
-        let name = match object.remove("name") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(name)) => Some(name),
-            Some(_) => return Err(SchemaError::Wrapper("name", "a string")),
-        };
-        let strict = match object.remove("strict") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(strict)) => strict,
-            Some(_) => return Err(SchemaError::Wrapper("strict", "true or false")),
-        };
-        let compat = match object.remove("compat") {
-            None | Some(Value::Null) => SchemaCompat::Lossy,
-            Some(Value::String(text)) if text == "lossy" => SchemaCompat::Lossy,
-            Some(Value::String(text)) if text == "strict" => SchemaCompat::Strict,
-            Some(_) => return Err(SchemaError::Wrapper("compat", "`lossy` or `strict`")),
-        };
-        Ok(Self { schema, name, strict, compat })
+        let name = optional(&mut object, "name", "a string", |value| value.as_str().map(str::to_owned))?;
+        let strict = optional(&mut object, "strict", "true or false", Value::as_bool)?;
+        let compat =
+            optional(&mut object, "compat", "`lossy` or `strict`", |value| match value.as_str()? {
+                "lossy" => Some(SchemaCompat::Lossy),
+                "strict" => Some(SchemaCompat::Strict),
+                _ => None,
+            })?;
+        Ok(Self { schema, name, strict: strict.unwrap_or(false), compat: compat.unwrap_or_default() })
+    }
+}
+
+fn optional<T>(
+    object: &mut Map<String, Value>,
+    key: &'static str,
+    expected: &'static str,
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<Option<T>, SchemaError> {
+    match object.remove(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => read(&value).map(Some).ok_or(SchemaError::Wrapper(key, expected)),
     }
 }
 

@@ -39,7 +39,7 @@ const fn options(commands: &'static [&'static str], names: &'static [&'static st
 }
 
 /// `login` is the subcommand of `docker` and similar commands; their other subcommands use `-p` for a port.
-const OPTIONS: [Options; 13] = [
+const OPTIONS: [Options; 14] = [
     options(&["curl"], &["-u", "--user", "-U", "--proxy-user"], Holds::Login(':')),
     options(&["curl", "wget"], &["-H", "--header", "--proxy-header"], Holds::Header),
     options(&["curl"], &["-E", "--cert"], Holds::Login(':')),
@@ -57,26 +57,17 @@ const OPTIONS: [Options; 13] = [
         &["-P"],
         Holds::Secret,
     ),
+    options(&ATTACHED_ONLY, &["-p"], Holds::Secret),
     options(
         &[
-            "7z",
-            "7za",
             "cqlsh",
             "login",
-            "mariadb",
-            "mariadb-admin",
-            "mariadb-dump",
             "mongo",
             "mongodump",
             "mongoexport",
             "mongoimport",
             "mongorestore",
             "mongosh",
-            "mysql",
-            "mysqladmin",
-            "mysqldump",
-            "mysqlimport",
-            "mysqlsh",
             "rabbitmqadmin",
             "sshpass",
         ],
@@ -236,13 +227,7 @@ impl Reader {
 impl Holds {
     fn find(self, value: &str) -> Option<Range<usize>> {
         let start = match self {
-            Self::Secret => {
-                if value.starts_with("pass:") {
-                    "pass:".len()
-                } else {
-                    0
-                }
-            }
+            Self::Secret => value.len() - value.strip_prefix("pass:").unwrap_or(value).len(),
             Self::Login(separator) => value.find(separator)? + separator.len_utf8(),
             Self::Header => {
                 let (name, text) = value.split_once(':')?;
@@ -275,7 +260,7 @@ fn script(command: &str, line: &str) -> Vec<Range<usize>> {
 }
 
 /// Returns `true` for the scheme before the secret in an `Authorization` header.
-fn is_scheme(word: &str) -> bool {
+pub(crate) fn is_scheme(word: &str) -> bool {
     ["basic", "bearer", "token"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 

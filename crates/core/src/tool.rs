@@ -2,7 +2,6 @@
 //!
 //! A failing tool returns an error result, which the model reads; it never ends the run.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,8 +9,8 @@ use serde_json::json;
 
 use crate::event::JobStatus;
 use crate::{
-    AssistantImage, BoxFuture, Content, ContentBlock, Redactor, RunId, SessionId, ToolCall, ToolConfigChange,
-    ToolDef, ToolImpact, ToolResult, TraceContext,
+    AssistantImage, BoxFuture, Content, Redactor, RunId, SessionId, ToolCall, ToolConfigChange, ToolDef,
+    ToolImpact, ToolResult, TraceContext,
 };
 
 /// Maximum length of a text in a tool result, in bytes.
@@ -111,33 +110,18 @@ impl ToolOutput {
 
     /// Truncates texts that are too long for the model: head and tail stay, with a note of how many bytes were omitted.
     #[must_use]
-    pub fn truncated(self) -> Self {
-        let cut = |block: &ContentBlock| match block {
-            ContentBlock::Text { text } if text.len() > MAX_RESULT => {
-                ContentBlock::Text { text: head_and_tail(text) }
+    pub fn truncated(mut self) -> Self {
+        self.content.change_texts(|text| {
+            if text.len() > MAX_RESULT {
+                *text = head_and_tail(text);
             }
-            other => other.clone(),
-        };
-        let blocks: Vec<_> = self.content.blocks().iter().map(cut).collect();
-        Self { content: Content::from(blocks), ..self }
+        });
+        self
     }
 
     /// Removes secrets from the texts.
     pub fn redact(&mut self, redactor: &Redactor) {
-        let is_clean = |block: &ContentBlock| match block {
-            ContentBlock::Text { text } => matches!(redactor.redact(text), Cow::Borrowed(_)),
-            _ => true,
-        };
-        if self.content.blocks().iter().all(is_clean) {
-            return;
-        }
-        let mut blocks = self.content.blocks().to_vec();
-        for block in &mut blocks {
-            if let ContentBlock::Text { text } = block {
-                redactor.redact_text(text);
-            }
-        }
-        self.content = Content::from(blocks);
+        self.content.change_texts(|text| redactor.redact_text(text));
     }
 
     /// Turns the output into the result of a call, with its images.

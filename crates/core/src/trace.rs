@@ -1,7 +1,5 @@
 //! Position of a piece of work in a distributed trace, as defined by W3C Trace Context.
 
-use std::fmt;
-
 /// Maximum length of a `tracestate` that is propagated.
 const MAX_STATE: usize = 512;
 
@@ -44,7 +42,7 @@ impl TraceContext {
     /// Returns the `traceparent` of work that belongs to this span.
     #[must_use]
     pub fn parent(&self) -> String {
-        self.to_string()
+        format!("00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
 
     /// Returns the context of a child span.
@@ -57,12 +55,6 @@ impl TraceContext {
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & Self::SAMPLED != 0
-    }
-}
-
-impl fmt::Display for TraceContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
 }
 

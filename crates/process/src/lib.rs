@@ -14,5 +14,6 @@ pub use environment::{DEFAULT_PATH, without_secrets};
 pub use peer::is_same_user;
 pub use sandbox::{
     NetworkAccess, SandboxError, SandboxSpec, SecretMasking, SecretNames, can_mask_secrets, check_sandbox,
+    fits_pattern,
 };
 pub use supervise::{GRACE, Input, ShutdownMode, Supervision, supervise, supervised_pid};

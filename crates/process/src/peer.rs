@@ -66,9 +66,7 @@ mod linux {
             8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
             32 => {
                 let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-                let mut bytes = [0; 16];
-                bytes.iter_mut().zip(words.iter().flatten()).for_each(|(byte, found)| *byte = *found);
-                IpAddr::V6(Ipv6Addr::from(bytes))
+                IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(words.as_flattened()).ok()?))
             }
             _ => return None,
         };

@@ -37,17 +37,11 @@ impl<W: Wire> Model for WireModel<W> {
             }
             let mut headers = self.wire.headers(self.endpoint.key.expose());
             headers.extend(self.wire.headers_for(&body.json));
-            let call = Post {
-                provider: self.wire.provider(),
-                endpoint: &self.endpoint,
-                path: self.wire.path(&self.info),
-                headers,
-                body: &body.json,
-            };
-            let refusal = |status, body: &_| (self.wire.refusal(status, body), self.wire.retry_after(body));
-            let mut response = post(&self.http, call, &refusal).await?;
-            let mut reader = Reader::new(self.wire.provider(), self.wire.decoder_for(request));
-            while let Some(bytes) = chunk(self.wire.provider(), &mut response).await? {
+            let (wire, path) = (&self.wire, self.wire.path(&self.info));
+            let call = Post { wire, endpoint: &self.endpoint, path, headers, body: &body.json };
+            let mut response = post(&self.http, call).await?;
+            let mut reader = Reader::new(wire.provider(), wire.decoder_for(request));
+            while let Some(bytes) = chunk(wire.provider(), &mut response).await? {
                 reader.feed(bytes.as_ref(), deltas)?;
             }
             reader.finish()

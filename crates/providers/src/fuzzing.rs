@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::anthropic::{AnthropicOptions, Messages};
 use crate::chat::Chat;
 use crate::gemini::{Gemini, GeminiOptions};
-use crate::reader::{self, Reader, Refused};
+use crate::reader::{self, Reader};
 use crate::responses::Responses;
 use crate::schema::{self, Dialect};
 use crate::sse::{Parser, SseError};
@@ -66,9 +66,7 @@ impl Format {
     /// Parses an error received instead of a response.
     #[must_use]
     pub fn refusal(self, status: u16, body: &str) -> ModelError {
-        let wire = self.wire();
-        let refused = Refused { provider: self.provider(), status, wait: None, text: body };
-        reader::refusal(&refused, &|status, body| (wire.refusal(status, body), wire.retry_after(body)))
+        reader::refusal(&*self.wire(), status, None, body)
     }
 
     /// Converts a history for the format.

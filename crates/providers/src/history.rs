@@ -204,11 +204,8 @@ fn own(block: &AssistantBlock, tag: &str) -> Option<AssistantBlock> {
 /// Returns the tag that marks a provider's own `meta`.
 pub(crate) const fn tag(provider: Provider) -> &'static str {
     match provider {
-        Provider::Anthropic => "anthropic",
         Provider::OpenAi => "open_ai",
-        Provider::Gemini => "gemini",
-        Provider::SelfHosted => "self_hosted",
-        Provider::Other => "other",
+        other => other.as_str(),
     }
 }
 

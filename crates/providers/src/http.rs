@@ -10,8 +10,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
-use crate::reader::{ReadRefusal, Refused, refusal};
-use crate::wire::error;
+use crate::reader::refusal;
+use crate::wire::{Wire, error};
 
 /// Maximum number of bytes read from an error body.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const MAX_REDIRECT_TARGET: usize = 200;
 
 /// A request to send.
 pub(crate) struct Post<'a> {
-    pub(crate) provider: Provider,
+    pub(crate) wire: &'a dyn Wire,
     pub(crate) endpoint: &'a Endpoint,
     /// Path below the base URL.
     pub(crate) path: String,
@@ -29,12 +29,8 @@ pub(crate) struct Post<'a> {
 }
 
 /// Sends a request; returns a successful response whose body has not been read.
-pub(crate) async fn post(
-    http: &Http,
-    post: Post<'_>,
-    read: ReadRefusal<'_>,
-) -> Result<reqwest::Response, ModelError> {
-    let provider = post.provider;
+pub(crate) async fn post(http: &Http, post: Post<'_>) -> Result<reqwest::Response, ModelError> {
+    let provider = post.wire.provider();
     if !is_below(&post.path) {
         return Err(error(provider, ModelErrorKind::BadRequest, "the model name cannot be used in a URL"));
     }
@@ -47,15 +43,19 @@ pub(crate) async fn post(
     let body = serde_json::to_vec(post.body).unwrap_or_default();
     let response = call.body(body).send().await;
     let response = response.map_err(|failure| broken(provider, post.endpoint, &failure))?;
-    tracing::debug!(%provider, status = response.status().as_u16(), "a provider responded");
-    if response.status().is_redirection() {
-        return Err(redirected(provider, &response, post.endpoint));
+    let (status, endpoint) = (response.status(), post.endpoint);
+    tracing::debug!(%provider, status = status.as_u16(), "a provider responded");
+    if status.is_redirection() {
+        let target = redirect_target(&response);
+        let what = format!("redirects{target}, which is not followed; set `base_url` to the provider's URL");
+        return Err(wrong_url(provider, status.as_u16(), endpoint, &what));
     }
-    if !response.status().is_success() {
-        return Err(read_error(provider, response, post.endpoint, read).await);
+    if !status.is_success() {
+        return Err(read_error(post.wire, response, endpoint).await);
     }
     if is_page(response.headers()) {
-        return Err(html_page_error(provider, &response, post.endpoint));
+        let what = "returned a web page instead of a model response; check the `base_url`";
+        return Err(wrong_url(provider, status.as_u16(), endpoint, what));
     }
     Ok(response)
 }
@@ -86,49 +86,33 @@ fn is_page(headers: &HeaderMap) -> bool {
     kind == "text/html" || kind == "application/xhtml+xml"
 }
 
-/// Creates the error for an HTML page instead of a response: the URL is wrong, so a retry would not help.
-fn html_page_error(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
-    let status = response.status().as_u16();
-    let message = format!(
-        "HTTP {status}: {} returned a web page instead of a model response; check the `base_url`",
-        endpoint.redacted_base_url()
-    );
+/// Creates the error for a base URL that does not lead to the API, so that a retry would not help.
+fn wrong_url(provider: Provider, status: u16, endpoint: &Endpoint, what: &str) -> ModelError {
+    let message = format!("HTTP {status}: {} {what}", endpoint.redacted_base_url());
     ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
 }
 
-/// Creates the error for a redirect. Following it would send the key to a server that the response chooses.
-fn redirected(provider: Provider, response: &reqwest::Response, endpoint: &Endpoint) -> ModelError {
-    let status = response.status().as_u16();
+/// Returns ` to URL`, without a query. Following a redirect would send the key to a server that the response chooses.
+fn redirect_target(response: &reqwest::Response) -> String {
     let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let target = target.and_then(|target| response.url().join(target).ok()).map(|url| {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!(" to {}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
     });
-    let target: String = target.unwrap_or_default().chars().take(MAX_REDIRECT_TARGET).collect();
-    let message = format!(
-        "HTTP {status}: {} redirects{target}, which is not followed; set `base_url` to the provider's URL",
-        endpoint.redacted_base_url()
-    );
-    ModelError { status: Some(status), ..error(provider, ModelErrorKind::BadRequest, message) }
+    target.unwrap_or_default().chars().take(MAX_REDIRECT_TARGET).collect()
 }
 
-async fn read_error(
-    provider: Provider,
-    mut response: reqwest::Response,
-    endpoint: &Endpoint,
-    read: ReadRefusal<'_>,
-) -> ModelError {
+async fn read_error(wire: &dyn Wire, mut response: reqwest::Response, endpoint: &Endpoint) -> ModelError {
     let status = response.status().as_u16();
     let wait = retry_after(response.headers());
     let mut text = Vec::new();
-    while text.len() < MAX_ERROR_BODY {
-        match response.chunk().await {
-            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
-            Ok(None) | Err(_) => break,
-        }
+    while text.len() < MAX_ERROR_BODY
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        text.extend_from_slice(&chunk);
     }
     let text = without(&String::from_utf8_lossy(&text), endpoint.key.expose());
-    refusal(&Refused { provider, status, wait, text: &text }, read)
+    refusal(wire, status, wait, &text)
 }
 
 /// Removes the key from an error text: some servers repeat the request that they reject.
@@ -155,7 +139,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     // A date is relative to the server's clock, which may differ from ours.
     let until_date = || Some(http_date(text("retry-after")?)? - http_date(text("date")?)?);
     let seconds = millis.or_else(seconds).or_else(until_date)?;
-    (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+    (0.0..86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
 /// Parses an HTTP date, in seconds.

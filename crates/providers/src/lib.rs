@@ -15,6 +15,8 @@ mod client;
 mod endpoint;
 #[cfg(feature = "http")]
 mod fast_path;
+#[cfg(any(feature = "chat", feature = "gemini", feature = "responses"))]
+mod fields;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 #[cfg(feature = "gemini")]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use meerkat_core::{DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider};
+use meerkat_core::{DeltaSink, ModelError, ModelResponse, Provider};
 use serde_json::Value;
 
-use crate::sse::{Parser, SseError};
-use crate::wire::{Decode, Refusal, error};
+use crate::sse::Parser;
+use crate::wire::{Decode, Failure, Wire};
 
 /// Maximum number of characters of an error message.
 const MAX_MESSAGE: usize = 600;
@@ -22,18 +22,6 @@ pub(crate) struct Reader {
     decoder: Box<dyn Decode>,
 }
 
-/// Reason that decoding ends early.
-enum Stop {
-    InvalidStream(SseError),
-    Failed(ModelError),
-}
-
-impl From<SseError> for Stop {
-    fn from(error: SseError) -> Self {
-        Self::InvalidStream(error)
-    }
-}
-
 impl Reader {
     /// Creates a reader for a provider's response in the format of the decoder.
     pub(crate) fn new(provider: Provider, decoder: Box<dyn Decode>) -> Self {
@@ -42,49 +30,35 @@ impl Reader {
 
     /// Processes more of the stream, split at any byte. An error ends decoding.
     pub(crate) fn feed(&mut self, bytes: &[u8], deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+        self.decode(bytes, deltas).map_err(|failure| failure.of(self.provider))
+    }
+
+    fn decode(&mut self, bytes: &[u8], deltas: DeltaSink<'_>) -> Result<(), Failure> {
         self.length = self.length.saturating_add(bytes.len());
         if self.length > MAX_ANSWER {
-            let message = format!("the response is longer than {MAX_ANSWER} bytes");
-            return Err(error(self.provider, ModelErrorKind::Malformed, message));
+            return Err(format!("the response is longer than {MAX_ANSWER} bytes").into());
         }
-        let Self { parser, decoder, provider, .. } = self;
-        let fed = parser.feed(bytes, |event| decoder.event(event, deltas).map_err(Stop::Failed));
-        fed.map_err(|stop| match stop {
-            Stop::InvalidStream(reason) => error(*provider, ModelErrorKind::Malformed, reason.to_string()),
-            Stop::Failed(failure) => failure,
-        })
+        self.parser.feed(bytes, |event| self.decoder.event(event, deltas))
     }
 
     /// Returns the response, or an error if the stream was cut off.
     pub(crate) fn finish(self) -> Result<ModelResponse, ModelError> {
-        self.decoder.finish()
+        self.decoder.finish().map_err(|failure| failure.of(self.provider))
     }
 }
 
-/// Parses an error: its kind and message, and the delay that the body requests.
-pub(crate) type ReadRefusal<'a> = &'a (dyn Fn(u16, &Value) -> (Refusal, Option<Duration>) + Send + Sync);
-
-/// An error received instead of a response.
-pub(crate) struct Refused<'a> {
-    pub(crate) provider: Provider,
-    pub(crate) status: u16,
-    /// Delay requested by the header.
-    pub(crate) wait: Option<Duration>,
-    pub(crate) text: &'a str,
-}
-
-/// Converts it into an error.
-pub(crate) fn refusal(refused: &Refused<'_>, read: ReadRefusal<'_>) -> ModelError {
-    let body = serde_json::from_str(refused.text).unwrap_or(Value::Null);
-    let (refusal, in_body) = read(refused.status, &body);
-    let message = if refusal.message.trim().is_empty() { plain(refused.text) } else { refusal.message };
+/// Parses an error received instead of a response; `wait` is the delay that its header requests.
+pub(crate) fn refusal(wire: &dyn Wire, status: u16, wait: Option<Duration>, text: &str) -> ModelError {
+    let body = serde_json::from_str(text).unwrap_or(Value::Null);
+    let Failure { kind, message, .. } = wire.refusal(status, &body);
+    let message = if message.trim().is_empty() { plain(text) } else { message };
     let message: String = message.chars().take(MAX_MESSAGE).collect();
     ModelError {
-        kind: refusal.kind,
-        provider: refused.provider,
-        status: Some(refused.status),
-        retry_after: refused.wait.or(in_body),
-        message: format!("HTTP {}: {message}", refused.status),
+        kind,
+        provider: wire.provider(),
+        status: Some(status),
+        retry_after: wait.or_else(|| wire.retry_after(&body)),
+        message: format!("HTTP {status}: {message}"),
     }
 }
 

@@ -6,10 +6,17 @@ use meerkat_core::{
     BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, input_schema,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
+
+/// Result of a built-in tool.
+pub(crate) type Reply = Result<ToolOutput, Error>;
+
+/// The arguments of a tool that takes none.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct NoArguments {}
 
 /// One built-in tool.
 pub(crate) trait Builtin: Send + Sync + 'static {
@@ -23,11 +30,7 @@ pub(crate) trait Builtin: Send + Sync + 'static {
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
     /// Runs the tool.
-    fn run(
-        &self,
-        arguments: Self::Arguments,
-        session: SessionId,
-    ) -> impl Future<Output = Result<ToolOutput, Error>> + Send;
+    fn run(&self, arguments: Self::Arguments, session: SessionId) -> impl Future<Output = Reply> + Send;
 }
 
 /// Wraps a built-in as a tool that a run can call.
@@ -41,7 +44,7 @@ pub(crate) fn tool<B: Builtin>(builtin: B) -> Arc<dyn Tool> {
 }
 
 /// Returns a value as a successful JSON result.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<ToolOutput, Error> {
+pub(crate) fn reply<T: Serialize>(value: &T) -> Reply {
     Ok(ToolOutput::text(serde_json::to_string(value).map_err(Error::Encode)?))
 }
 

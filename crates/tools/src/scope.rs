@@ -121,11 +121,8 @@ fn touched_files(call: &ToolCall) -> Option<BTreeSet<PathBuf>> {
         ApplyPatch::NAME => patched_files(text("patch")?)?,
         _ => return None,
     };
-    names
-        .iter()
-        .map(|name| workspace_path(name))
-        .collect::<Option<BTreeSet<_>>>()
-        .filter(|paths| !paths.is_empty())
+    let paths: Option<BTreeSet<_>> = names.iter().map(|name| workspace_path(name)).collect();
+    paths.filter(|paths| !paths.is_empty())
 }
 
 fn workspace_path(name: &str) -> Option<PathBuf> {

@@ -58,14 +58,11 @@ pub(super) fn restrict(confinement: &SandboxSpec, found: &FoundSecrets) -> Resul
 }
 
 fn allow_all(
-    mut rules: RulesetCreated,
+    rules: RulesetCreated,
     paths: &[PathBuf],
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    for path in paths {
-        rules = allow(rules, path, access)?;
-    }
-    Ok(rules)
+    paths.iter().try_fold(rules, |rules, path| allow(rules, path, access))
 }
 
 fn ruleset(reach: NetworkAccess) -> Result<RulesetCreated, RulesetError> {

@@ -15,7 +15,7 @@ mod names;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-pub use names::SecretNames;
+pub use names::{SecretNames, fits_pattern};
 use serde::{Deserialize, Serialize};
 
 /// Permissions of a program.

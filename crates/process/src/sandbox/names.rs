@@ -31,7 +31,7 @@ impl SecretNames {
         let decides = |pattern: &String| {
             let (wanted, secret) =
                 pattern.strip_prefix('!').map_or((pattern.as_str(), true), |rest| (rest, false));
-            fits(wanted, if wanted.contains('/') { path } else { name }).then_some(secret)
+            fits_pattern(wanted, if wanted.contains('/') { path } else { name }).then_some(secret)
         };
         self.0.iter().rev().find_map(decides).unwrap_or(false)
     }
@@ -53,26 +53,23 @@ impl SecretNames {
                 if kind.is_dir() {
                     let passed = entry.file_name().to_str().is_some_and(|name| SKIPPED.contains(&name));
                     open.extend((!passed).then(|| entry.path()));
-                } else if self.is_at(dir, &entry.path()) {
+                } else if entry.path().strip_prefix(dir).is_ok_and(|path| self.is_secret(path)) {
                     found.extend(entry.path().canonicalize().ok().filter(|path| path.is_file()));
                 }
             }
         }
         found
     }
-
-    fn is_at(&self, dir: &Path, path: &Path) -> bool {
-        path.strip_prefix(dir).is_ok_and(|path| self.is_secret(path))
-    }
 }
 
 /// Matches a pattern; `*` matches any characters except `/`.
-fn fits(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn fits_pattern(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };
     let reach = rest.find('/').unwrap_or(rest.len());
     let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).take_while(|at| *at <= reach);
-    ends.any(|at| fits(tail, &rest[at..]))
+    ends.any(|at| fits_pattern(tail, &rest[at..]))
 }
 
 #[cfg(test)]

@@ -68,55 +68,45 @@ impl Part {
     /// Adds a piece; returns its delta. Ignores unknown pieces.
     pub(super) fn extend(&mut self, delta: &Fields) -> Result<Option<Delta>, String> {
         let kind = string(delta, "type")?;
-        match (kind, self) {
-            ("text_delta", Self::Text { text, .. }) => {
-                let piece = string(delta, "text")?;
-                text.push_str(piece);
-                Ok(non_empty(piece.to_owned()).map(Delta::Text))
-            }
+        Ok(match (kind, self) {
+            ("text_delta", Self::Text { text, .. }) => append(text, string(delta, "text")?, Delta::Text),
             ("citations_delta", Self::Text { citations, .. }) => {
                 let citation = delta.get("citation").filter(|citation| citation.is_object());
                 citations.push(citation.ok_or("a `citations_delta` has no `citation`")?.clone());
-                Ok(None)
+                None
             }
             ("thinking_delta", Self::Thinking { text, .. }) => {
-                let piece = string(delta, "thinking")?;
-                text.push_str(piece);
-                Ok(non_empty(piece.to_owned()).map(Delta::Reasoning))
+                append(text, string(delta, "thinking")?, Delta::Reasoning)
             }
             ("signature_delta", Self::Thinking { signature, .. }) => {
                 string(delta, "signature")?.clone_into(signature);
-                Ok(None)
+                None
             }
             ("input_json_delta", Self::Call { json, .. } | Self::Server { json, .. }) => {
                 json.push_str(string(delta, "partial_json")?);
-                Ok(None)
+                None
             }
             ("compaction_delta", Self::Server { block, .. }) => {
                 let content = delta.get("content").cloned().unwrap_or_default();
                 block.insert("content".to_owned(), content);
-                Ok(None)
+                None
             }
             (
                 "text_delta" | "citations_delta" | "thinking_delta" | "signature_delta" | "input_json_delta"
                 | "compaction_delta",
                 part,
-            ) => Err(format!("unexpected `{kind}` in a `{}` block", part.kind())),
-            _ => Ok(None),
-        }
+            ) => return Err(format!("unexpected `{kind}` in a `{}` block", part.kind())),
+            _ => None,
+        })
     }
 
     /// Adds a piece that matches the block, and returns its delta. Returns `None`, without adding anything, if it
     /// does not match.
     pub(super) fn grow(&mut self, piece: &Piece<'_>) -> Option<Option<Delta>> {
         match (piece, self) {
-            (Piece::Text(piece), Self::Text { text, .. }) => {
-                text.push_str(piece);
-                Some(non_empty(piece.clone().into_owned()).map(Delta::Text))
-            }
+            (Piece::Text(piece), Self::Text { text, .. }) => Some(append(text, piece, Delta::Text)),
             (Piece::Thinking(piece), Self::Thinking { text, .. }) => {
-                text.push_str(piece);
-                Some(non_empty(piece.clone().into_owned()).map(Delta::Reasoning))
+                Some(append(text, piece, Delta::Reasoning))
             }
             (Piece::Json(piece), Self::Call { json, .. } | Self::Server { json, .. }) => {
                 json.push_str(piece);
@@ -212,6 +202,11 @@ fn is_indirect(caller: &Value) -> bool {
 fn with_provider(mut meta: Value) -> Value {
     meta[META_PROVIDER] = tag(Provider::Anthropic).into();
     meta
+}
+
+fn append(text: &mut String, piece: &str, delta: fn(String) -> Delta) -> Option<Delta> {
+    text.push_str(piece);
+    non_empty(piece.to_owned()).map(delta)
 }
 
 fn non_empty(text: String) -> Option<String> {

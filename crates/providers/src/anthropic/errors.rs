@@ -3,7 +3,7 @@
 use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
-use crate::wire::{Refusal, kind_of_status};
+use crate::wire::{Failure, kind_of_status};
 
 /// Wordings of errors about a conversation that is too long.
 const TOO_LONG: [&str; 8] = [
@@ -21,18 +21,18 @@ const TOO_LONG: [&str; 8] = [
 const FILTERED: [&str; 4] = ["content filtering policy", "content policy", "usage policy", "usage policies"];
 
 /// Parses an error received instead of a response.
-pub(super) fn refusal(status: u16, body: &Value) -> Refusal {
+pub(super) fn refusal(status: u16, body: &Value) -> Failure {
     let error = body.get("error").unwrap_or(body);
     let message = message(error).or_else(|| message(body)).unwrap_or_default();
     let kind = kind(error.get("type").and_then(Value::as_str).unwrap_or_default(), &message);
-    Refusal { kind: kind.unwrap_or_else(|| kind_of_status(status)), message }
+    Failure::new(kind.unwrap_or_else(|| kind_of_status(status)), message)
 }
 
 /// Parses an error received within the stream.
-pub(super) fn in_stream(error: &Value) -> Refusal {
+pub(super) fn in_stream(error: &Value) -> Failure {
     let message = message(error).unwrap_or_else(|| "the provider reported an error".to_owned());
     let kind = kind(error.get("type").and_then(Value::as_str).unwrap_or_default(), &message);
-    Refusal { kind: kind.unwrap_or(ModelErrorKind::Server), message }
+    Failure::new(kind.unwrap_or(ModelErrorKind::Server), message)
 }
 
 fn message(error: &Value) -> Option<String> {

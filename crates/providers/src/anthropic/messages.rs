@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use meerkat_core::{
-    AssistantBlock, Content, ContentBlock, MediaSource, Message, ModelProfile, Provider, ToolResult,
-};
+use meerkat_core::{AssistantBlock, Content, ContentBlock, Message, ModelProfile, Provider, ToolResult};
 use serde_json::{Value, json};
 
-use crate::{history, image_types};
+use crate::history;
+use crate::image_types::{COMMON, inline_image};
+use crate::wire::plain_name;
 
 /// Maximum length of a tool name.
 const MAX_NAME: usize = 128;
@@ -74,9 +74,12 @@ pub(super) fn turns(messages: &[Arc<Message>], profile: ModelProfile) -> Vec<Tur
             Message::ToolResults { results, .. } => {
                 (Role::User, results.iter().filter_map(|result| answer(result, profile, &ids)).collect())
             }
-            Message::User { content, .. } => (Role::User, user(content, profile)),
-            Message::System { content, .. } => (Role::User, vec![notice(content)]),
-            Message::SystemNotice { body, .. } => (Role::User, vec![notice(body)]),
+            Message::User { content, .. } => {
+                (Role::User, content_blocks(content, Images::sent_if(profile.vision)))
+            }
+            Message::System { content: body, .. } | Message::SystemNotice { body, .. } => {
+                (Role::User, vec![text(&format!("[SYSTEM NOTICE] {body}"))])
+            }
         };
         push(&mut turns, role, blocks);
     }
@@ -117,10 +120,6 @@ fn frame(turns: &mut Vec<Turn>) {
     }
 }
 
-fn user(content: &Content, profile: ModelProfile) -> Vec<Value> {
-    content_blocks(content, Images::sent_if(profile.vision))
-}
-
 fn answer(result: &ToolResult, profile: ModelProfile, ids: &CallIds) -> Option<Value> {
     let id = ids.current.get(&result.tool_use_id)?;
     // An error result may contain only text, and must not be empty.
@@ -144,21 +143,12 @@ fn content_blocks(content: &Content, images: Images) -> Vec<Value> {
 }
 
 fn content_block(block: &ContentBlock, images: Images) -> Option<Value> {
-    match block {
-        ContentBlock::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
-        ContentBlock::Image { media_type, source: MediaSource::Inline { data } }
-            if images == Images::Sent =>
-        {
-            let Some(media_type) = image_types::readable(media_type, &image_types::COMMON) else {
-                return Some(text(&block.to_text()));
-            };
-            let source = json!({ "type": "base64", "media_type": media_type, "data": data });
-            Some(json!({ "type": "image", "source": source }))
-        }
-        ContentBlock::Image { .. } | ContentBlock::Video { .. } | ContentBlock::File { .. } => {
-            Some(text(&block.to_text()))
-        }
+    if let Some((media_type, data)) = inline_image(block, &COMMON).filter(|_| images == Images::Sent) {
+        let source = json!({ "type": "base64", "media_type": media_type, "data": data });
+        return Some(json!({ "type": "image", "source": source }));
     }
+    let words = block.to_text();
+    (!words.trim().is_empty()).then(|| text(&words))
 }
 
 fn assistant(blocks: &[AssistantBlock], at: usize, server: &ServerCalls, ids: &mut CallIds) -> Vec<Value> {
@@ -189,7 +179,7 @@ fn assistant_block(
         AssistantBlock::ToolUse { id, name, args, meta } => {
             let input = if args.is_object() { args.clone() } else { json!({ "unreadable": args }) };
             let mut call = json!({
-                "type": "tool_use", "id": ids.assign(id)?, "name": tool_name(name), "input": input,
+                "type": "tool_use", "id": ids.assign(id)?, "name": plain_name(name, MAX_NAME, "unknown"), "input": input,
             });
             if let Some(caller @ Value::Object(_)) = meta.as_ref().and_then(|meta| meta.get("caller")) {
                 call["caller"] = caller.clone();
@@ -219,10 +209,6 @@ fn citation(mut citation: Value) -> Value {
     citation
 }
 
-fn notice(body: &str) -> Value {
-    text(&format!("[SYSTEM NOTICE] {body}"))
-}
-
 fn text(words: &str) -> Value {
     json!({ "type": "text", "text": words })
 }
@@ -240,18 +226,6 @@ fn is_server_side(kind: &str) -> bool {
     !matches!(kind, "" | "text" | "thinking" | "redacted_thinking" | "tool_use" | "tool_result" | "image")
 }
 
-/// Replaces characters that are not allowed in a name, and an empty name with `fallback`.
-fn clean(text: &str, fallback: &str) -> String {
-    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    if text.is_empty() { fallback.to_owned() } else { text.chars().map(keep).collect() }
-}
-
-fn tool_name(name: &str) -> String {
-    let mut name = clean(name, "unknown");
-    name.truncate(MAX_NAME);
-    name
-}
-
 /// The ids of calls in the request: they contain only allowed characters, and each is unique in the conversation.
 #[derive(Debug, Default)]
 struct CallIds {
@@ -266,7 +240,7 @@ impl CallIds {
         if self.current.contains_key(id) {
             return None;
         }
-        let base = clean(id, "call");
+        let base = plain_name(id, usize::MAX, "call");
         let mut unique = base.clone();
         let mut number = 1_u64;
         while !self.used.insert(unique.clone()) {

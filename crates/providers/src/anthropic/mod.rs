@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::client::WireModel;
 use crate::endpoint::Endpoint;
-use crate::wire::{Body, Decode, Refusal, Wire};
+use crate::wire::{Body, Decode, Failure, Wire};
 
 /// API version in which more features are enabled by name and sampling parameters are accepted.
 const VERSION_2023: &str = "2023-06-01";
@@ -92,7 +92,7 @@ impl Wire for Messages {
 
     fn headers_for(&self, body: &Value) -> Vec<(&'static str, String)> {
         let mut betas = if self.is_2023() { request::older_betas(body) } else { Vec::new() };
-        betas.extend(request::betas(body));
+        betas.extend(request::beta(body));
         if betas.is_empty() { Vec::new() } else { vec![("anthropic-beta", betas.join(","))] }
     }
 
@@ -100,7 +100,7 @@ impl Wire for Messages {
         Box::new(stream::Decoder::default())
     }
 
-    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+    fn refusal(&self, status: u16, body: &Value) -> Failure {
         errors::refusal(status, body)
     }
 }

@@ -5,12 +5,10 @@ use serde_json::{Map, Number, Value, json};
 
 use super::messages::{self, Role, Turn};
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved, object, system};
 
 /// Minimum thinking budget.
 const MIN_BUDGET: u64 = 1024;
-/// Keys that the caller cannot override.
-const RESERVED: [&str; 6] = ["messages", "input", "contents", "tools", "stream", "model"];
 /// Edit that summarizes a conversation on the provider's side.
 const COMPACT: &str = "compact_20260112";
 
@@ -27,7 +25,7 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
         Some(Value::Object(params)) => params.clone(),
         _ => Map::new(),
     };
-    params.retain(|key, _| !is_for_others(Provider::Anthropic, key));
+    params.retain(|key, _| !is_reserved(Provider::Anthropic, key));
     let mut turns = messages::turns(&request.messages, info.profile);
     let (tools, left_out) = tools(request, params.shift_remove("web_search"));
     let mut thinking = thinking(&mut params);
@@ -37,27 +35,25 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest, sampling: Sampling)
     let max_tokens = limit(info, request, &mut params, &mut thinking);
     let is_fixed = is_on(thinking.as_ref()) || !info.profile.supports_temperature;
     let sampling = if is_fixed { Sampling::Rejected } else { sampling };
-    let mut body = Map::new();
-    body.insert("model".to_owned(), info.id.clone().into());
-    body.insert("max_tokens".to_owned(), max_tokens.into());
-    body.insert("stream".to_owned(), true.into());
-    if !request.system.trim().is_empty() {
-        body.insert("system".to_owned(), json!([cached(json!({ "type": "text", "text": request.system }))]));
-    }
-    body.extend(sample(&mut params, request, sampling));
-    body.extend(thinking.map(|thinking| ("thinking".to_owned(), thinking)));
-    body.extend(output(&mut params, request).map(|output| ("output_config".to_owned(), output)));
-    body.extend(context(&mut params).map(|context| ("context_management".to_owned(), context)));
     if tools.is_empty() {
         params.shift_remove("tool_choice");
-    } else {
-        body.insert("tools".to_owned(), tools.into());
     }
     mark_user(&mut turns);
-    body.insert("messages".to_owned(), turns.into_iter().map(Turn::into_json).collect());
-    body.extend(
-        params.into_iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null()),
-    );
+    let mut body = object([
+        ("model", Some(json!(info.id))),
+        ("max_tokens", Some(json!(max_tokens))),
+        ("stream", Some(json!(true))),
+        ("system", system(request).map(|text| json!([cached(json!({ "type": "text", "text": text }))]))),
+    ]);
+    body.extend(sample(&mut params, request, sampling));
+    body.extend(object([
+        ("thinking", thinking),
+        ("output_config", output(&mut params, request)),
+        ("context_management", context(&mut params)),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("messages", Some(turns.into_iter().map(Turn::into_json).collect())),
+    ]));
+    body.extend(params.into_iter().filter(|(_, value)| !value.is_null()));
     Body { json: Value::Object(body), left_out }
 }
 
@@ -73,15 +69,11 @@ pub(super) fn older_betas(body: &Value) -> Vec<&'static str> {
     betas
 }
 
-/// Returns the features used in a body that must be enabled in every API version.
-pub(super) fn betas(body: &Value) -> Vec<&'static str> {
-    let edits = body.pointer("/context_management/edits").and_then(Value::as_array);
+/// Returns the feature that must be enabled in every API version, if a body uses it.
+pub(super) fn beta(body: &Value) -> Option<&'static str> {
+    let edits = body.pointer("/context_management/edits")?.as_array()?;
     let is_compact = |edit: &Value| edit.get("type").and_then(Value::as_str) == Some(COMPACT);
-    if edits.is_some_and(|edits| edits.iter().any(is_compact)) {
-        vec!["compact-2026-01-12"]
-    } else {
-        Vec::new()
-    }
+    edits.iter().any(is_compact).then_some("compact-2026-01-12")
 }
 
 /// Marks a block as the end of a cacheable prefix.

@@ -1,15 +1,13 @@
 //! Decoder for the event stream of a response.
 
-use meerkat_core::{
-    DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus, StopReason, Usage,
-};
+use meerkat_core::{DeltaSink, ModelErrorKind, ModelResponse, ResponseStatus, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::blocks::Part;
 use super::{errors, fast_path};
 use crate::sse::Event;
-use crate::wire::{Decode, error};
+use crate::wire::{Decode, Failure};
 
 /// Stop reason of a response that continues when it is sent back.
 const PAUSED: &str = "pause_turn";
@@ -115,7 +113,7 @@ pub(super) struct Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if self.stage == Stage::Ended {
             return Ok(());
         }
@@ -123,24 +121,19 @@ impl Decode for Decoder {
             return Ok(());
         }
         let read = serde_json::from_str(event.data);
-        let event = read.map_err(|reason| malformed(format!("invalid event: {reason}")))?;
+        let event = read.map_err(|reason| format!("invalid event: {reason}"))?;
         match event {
             StreamEvent::Other => Ok(()),
-            StreamEvent::Error { error: reported } => {
-                let refusal = errors::in_stream(&reported);
-                Err(error(Provider::Anthropic, refusal.kind, refusal.message))
-            }
+            StreamEvent::Error { error } => Err(errors::in_stream(&error)),
             StreamEvent::MessageStart { message } => self.start(&message.usage),
             _ if self.stage == Stage::Before => {
-                Err(malformed("the response does not start with `message_start`"))
+                Err("the response does not start with `message_start`".into())
             }
             StreamEvent::ContentBlockStart { index, content_block } => {
                 self.open(index, content_block, deltas)
             }
             StreamEvent::ContentBlockDelta { index, delta } => {
-                let block = self.block(index)?;
-                let delta = block.part.extend(&delta).map_err(malformed)?;
-                delta.into_iter().for_each(deltas);
+                self.block(index)?.part.extend(&delta)?.into_iter().for_each(deltas);
                 Ok(())
             }
             StreamEvent::ContentBlockStop { index } => {
@@ -155,10 +148,9 @@ impl Decode for Decoder {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, Failure> {
         if self.stage != Stage::Ended {
-            let reason = "the stream ended before the response did";
-            return Err(error(Provider::Anthropic, ModelErrorKind::StreamCut, reason));
+            return Err(Failure::cut_off());
         }
         let Self { blocks, usage, stop_reason, explanation, .. } = *self;
         let content_kind = ContentKind::from_blocks(&blocks);
@@ -182,9 +174,9 @@ impl Decoder {
         Some(())
     }
 
-    fn start(&mut self, usage: &TokenCounts) -> Result<(), ModelError> {
+    fn start(&mut self, usage: &TokenCounts) -> Result<(), Failure> {
         if self.stage != Stage::Before {
-            return Err(malformed("`message_start` was sent twice"));
+            return Err("`message_start` was sent twice".into());
         }
         self.stage = Stage::Inside;
         self.count(usage);
@@ -196,19 +188,19 @@ impl Decoder {
         index: u64,
         content: Map<String, Value>,
         deltas: DeltaSink<'_>,
-    ) -> Result<(), ModelError> {
+    ) -> Result<(), Failure> {
         if self.blocks.iter().any(|block| block.index == index) {
-            return Err(malformed(format!("block {index} was started twice")));
+            return Err(format!("block {index} was started twice").into());
         }
-        let (part, delta) = Part::begin(content).map_err(malformed)?;
+        let (part, delta) = Part::begin(content)?;
         delta.into_iter().for_each(deltas);
         self.blocks.push(Block { index, part, is_open: true });
         Ok(())
     }
 
-    fn block(&mut self, index: u64) -> Result<&mut Block, ModelError> {
+    fn block(&mut self, index: u64) -> Result<&mut Block, Failure> {
         let open = self.blocks.iter_mut().rev().find(|block| block.index == index && block.is_open);
-        open.ok_or_else(|| malformed(format!("block {index} is not open")))
+        open.ok_or_else(|| format!("block {index} is not open").into())
     }
 
     fn end(&mut self, ending: Ending, usage: &TokenCounts) {
@@ -222,12 +214,12 @@ impl Decoder {
         }
     }
 
-    fn stop(&mut self) -> Result<(), ModelError> {
+    fn stop(&mut self) -> Result<(), Failure> {
         if let Some(block) = self.blocks.iter().find(|block| block.is_open) {
-            return Err(malformed(format!("block {} was not closed", block.index)));
+            return Err(format!("block {} was not closed", block.index).into());
         }
         if self.stop_reason.is_none() {
-            return Err(malformed("the response ended without a stop reason"));
+            return Err("the response ended without a stop reason".into());
         }
         self.stage = Stage::Ended;
         Ok(())
@@ -247,24 +239,20 @@ fn map_stop_reason(
     reason: Option<&str>,
     content_kind: ContentKind,
     explanation: Option<String>,
-) -> Result<StopReason, ModelError> {
+) -> Result<StopReason, Failure> {
     Ok(match reason.unwrap_or_default() {
         "refusal" if content_kind != ContentKind::Nothing => StopReason::ContentFilter,
         "refusal" => {
             let reason = explanation.unwrap_or_else(|| "the model refused to answer".to_owned());
-            return Err(error(Provider::Anthropic, ModelErrorKind::ContentFilter, reason));
+            return Err(Failure::new(ModelErrorKind::ContentFilter, reason));
         }
         "model_context_window_exceeded" if content_kind == ContentKind::Nothing => {
             let reason = "the conversation left no room for an answer";
-            return Err(error(Provider::Anthropic, ModelErrorKind::ContextOverflow, reason));
+            return Err(Failure::new(ModelErrorKind::ContextOverflow, reason));
         }
         "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
         "stop_sequence" => StopReason::StopSequence,
         _ if content_kind == ContentKind::Calls => StopReason::ToolUse,
         _ => StopReason::EndTurn,
     })
-}
-
-fn malformed(message: impl Into<String>) -> ModelError {
-    error(Provider::Anthropic, ModelErrorKind::Malformed, message)
 }

@@ -1,13 +1,13 @@
 //! JSON Schema of the `provider_params` a model accepts.
 
 use meerkat_core::Provider;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{CatalogEntry, ThinkingMode};
 
 /// A parameter; its schema depends on the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Param {
     Thinking,
@@ -27,29 +27,13 @@ pub(super) enum Param {
 /// Returns the JSON Schema of the `provider_params` a model accepts.
 #[must_use]
 pub fn params_schema(entry: &CatalogEntry) -> Value {
-    let properties: Map<String, Value> =
-        entry.params.iter().map(|param| (param.name().to_owned(), param.schema(entry))).collect();
+    let name = |param: &Param| Some(serde_json::to_value(param).ok()?.as_str()?.to_owned());
+    let property = |param: &Param| Some((name(param)?, param.schema(entry)));
+    let properties: Map<String, Value> = entry.params.iter().filter_map(property).collect();
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
 impl Param {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Thinking => "thinking",
-            Self::ThinkingLevel => "thinking_level",
-            Self::ThinkingBudget => "thinking_budget",
-            Self::Effort => "effort",
-            Self::ReasoningEffort => "reasoning_effort",
-            Self::TopK => "top_k",
-            Self::TopP => "top_p",
-            Self::InferenceGeo => "inference_geo",
-            Self::Compaction => "compaction",
-            Self::Seed => "seed",
-            Self::FrequencyPenalty => "frequency_penalty",
-            Self::PresencePenalty => "presence_penalty",
-        }
-    }
-
     fn schema(self, entry: &CatalogEntry) -> Value {
         match self {
             Self::Thinking if entry.provider == Provider::Gemini => json!({

@@ -3,7 +3,7 @@
 use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
-use crate::wire::{Refusal, kind_of_status};
+use crate::wire::{Failure, kind_of_status};
 
 /// Wordings of errors about a conversation that exceeds the context window.
 const OVERFLOW: [&str; 22] = [
@@ -68,39 +68,39 @@ const REFUSED: [&str; 5] =
     ["invalid_request", "badrequest", "bad_request", "not_found_error", "notfounderror"];
 
 /// Classifies a failure; the status is unknown if it occurred within a stream.
-pub(super) fn refusal(status: Option<u16>, body: &Value) -> Refusal {
+pub(super) fn refusal(status: Option<u16>, body: &Value) -> Failure {
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
     let message = message(error);
     let status = status.or_else(|| code(error));
     let label = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let text = format!("{} {} {message}", label("type"), label("code")).to_lowercase();
-    Refusal { kind: kind(status, &text), message }
+    Failure::new(kind(status, &text), message)
+}
+
+/// Parses an error received within the stream.
+pub(super) fn in_stream(chunk: &Value) -> Failure {
+    refusal(None, chunk).or("unspecified error")
 }
 
 fn kind(status: Option<u16>, text: &str) -> ModelErrorKind {
+    let by_wording: [(&[&str], ModelErrorKind); 6] = [
+        (&QUOTA, ModelErrorKind::BadRequest),
+        (&OVERFLOW, ModelErrorKind::ContextOverflow),
+        (&FILTERED, ModelErrorKind::ContentFilter),
+        (&AUTH, ModelErrorKind::Auth),
+        (&LIMITED, ModelErrorKind::RateLimited),
+        (&OVERLOADED, ModelErrorKind::Overloaded),
+    ];
     let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let by_status = status.map(kind_of_status);
-    let is_open = !matches!(by_status, Some(ModelErrorKind::Auth | ModelErrorKind::RateLimited));
-    if contains_any(&QUOTA) {
-        ModelErrorKind::BadRequest
-    } else if is_open && contains_any(&OVERFLOW) {
-        ModelErrorKind::ContextOverflow
-    } else if contains_any(&FILTERED) {
-        ModelErrorKind::ContentFilter
-    } else if contains_any(&AUTH) {
-        ModelErrorKind::Auth
-    } else if contains_any(&LIMITED) {
-        ModelErrorKind::RateLimited
-    } else if contains_any(&OVERLOADED) {
-        ModelErrorKind::Overloaded
-    } else if let Some(kind) = by_status {
-        kind
-    } else if contains_any(&REFUSED) {
-        ModelErrorKind::BadRequest
-    } else {
-        ModelErrorKind::Server
-    }
+    let is_closed = matches!(by_status, Some(ModelErrorKind::Auth | ModelErrorKind::RateLimited));
+    let fits = |(words, kind): &&(&[&str], ModelErrorKind)| {
+        contains_any(words) && !(is_closed && *kind == ModelErrorKind::ContextOverflow)
+    };
+    let named = by_wording.iter().find(fits).map(|(_, kind)| *kind).or(by_status);
+    let is_refused = || contains_any(&REFUSED);
+    named.unwrap_or_else(|| if is_refused() { ModelErrorKind::BadRequest } else { ModelErrorKind::Server })
 }
 
 /// Returns the human-readable message: a string, or one of the places where server frameworks put it.

@@ -6,9 +6,10 @@ use meerkat_core::{
 };
 use serde_json::{Value, json};
 
-use super::request::plain_name;
+use super::request::MAX_NAME;
 use crate::history::{self, META_PROVIDER};
-use crate::image_types;
+use crate::image_types::{COMMON, inline_image};
+use crate::wire::{plain_name, system};
 
 /// Key in a reasoning block's `meta` for the field in which its server expects it back.
 const META_FIELD: &str = "field";
@@ -65,8 +66,7 @@ pub(super) fn messages(info: &ModelInfo, request: &ModelRequest) -> Value {
             Message::ToolResults { results, .. } => out.results(results, info),
         }
     }
-    let system = request.system.trim();
-    let system = (!system.is_empty()).then(|| json!({ "role": "system", "content": request.system }));
+    let system = system(request).map(|text| json!({ "role": "system", "content": text }));
     system.into_iter().chain(out.finish()).collect()
 }
 
@@ -174,7 +174,7 @@ impl AssistantTurn {
                 }
                 AssistantBlock::ToolUse { id, name, args, .. } => turn.calls.push(json!({
                     "id": id, "type": "function",
-                    "function": { "name": plain_name(name, "unknown"), "arguments": arguments(args).to_string() },
+                    "function": { "name": plain_name(name, MAX_NAME, "unknown"), "arguments": arguments(args).to_string() },
                 })),
                 AssistantBlock::Image(image) => turn.texts.push(format!("[image: {}]", image.media_type)),
                 AssistantBlock::Reasoning { .. } | AssistantBlock::ServerToolContent { .. } => {}
@@ -248,8 +248,11 @@ fn parts(content: &Content, info: &ModelInfo) -> Vec<Part> {
     let part = |block: &ContentBlock| {
         let media = match block {
             ContentBlock::Image { .. } if info.profile.vision => image_part(block),
-            ContentBlock::Video { media_type, source, .. } if info.profile.inline_video => {
-                url(media_type, source).map(|url| json!({ "type": "video_url", "video_url": { "url": url } }))
+            ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. }
+                if info.profile.inline_video =>
+            {
+                let url = format!("data:{media_type};base64,{data}");
+                Some(json!({ "type": "video_url", "video_url": { "url": url } }))
             }
             _ => None,
         };
@@ -259,18 +262,9 @@ fn parts(content: &Content, info: &ModelInfo) -> Vec<Part> {
 }
 
 fn image_part(block: &ContentBlock) -> Option<Value> {
-    let ContentBlock::Image { media_type, source } = block else {
-        return None;
-    };
-    let media_type = image_types::readable(media_type, &image_types::COMMON)?;
-    url(media_type, source).map(|url| json!({ "type": "image_url", "image_url": { "url": url } }))
-}
-
-fn url(media_type: &str, source: &MediaSource) -> Option<String> {
-    match source {
-        MediaSource::Inline { data } => Some(format!("data:{media_type};base64,{data}")),
-        MediaSource::Blob { .. } => None,
-    }
+    let (media_type, data) = inline_image(block, &COMMON)?;
+    let url = format!("data:{media_type};base64,{data}");
+    Some(json!({ "type": "image_url", "image_url": { "url": url } }))
 }
 
 /// Returns a result as text. The format has no field for failures, so the text is prefixed.

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::client::WireModel;
 use crate::endpoint::Endpoint;
-use crate::wire::{Body, Decode, Refusal, Wire};
+use crate::wire::{Body, Decode, Failure, Wire};
 
 const PATH: &str = "/chat/completions";
 
@@ -70,7 +70,7 @@ impl Wire for Chat {
         Box::new(if may_call { decoder } else { decoder.without_text_calls() })
     }
 
-    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+    fn refusal(&self, status: u16, body: &Value) -> Failure {
         errors::refusal(Some(status), body)
     }
 }

@@ -5,32 +5,27 @@ use serde_json::{Map, Value, json};
 
 use super::messages;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved, object, plain_name};
 
+/// Maximum length of a name.
+pub(super) const MAX_NAME: usize = 64;
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-/// Keys that a caller's parameters may not override.
-const RESERVED: [&str; 6] = ["model", "messages", "input", "contents", "tools", "stream"];
 
 /// Builds the body of a streaming request.
 pub(super) fn body(remote_model: &str, info: &ModelInfo, request: &ModelRequest) -> Body {
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(remote_model));
-    body.insert("messages".to_owned(), messages::messages(info, request));
-    if !tools.is_empty() {
-        body.insert("tools".to_owned(), tools.iter().map(function).collect());
-    }
-    body.insert("stream".to_owned(), json!(true));
-    body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     let limit = request.max_tokens.min(info.max_output_tokens.unwrap_or(u32::MAX)).max(1);
-    body.insert(limit_key(info).to_owned(), json!(limit));
-    if let Some(temperature) = temperature(info, request) {
-        body.insert("temperature".to_owned(), temperature);
-    }
-    if let Some(schema) = &request.output_schema {
-        body.insert("response_format".to_owned(), format(schema));
-    }
+    let mut body = object([
+        ("model", Some(json!(remote_model))),
+        ("messages", Some(messages::messages(info, request))),
+        ("tools", (!tools.is_empty()).then(|| tools.iter().map(function).collect())),
+        ("stream", Some(json!(true))),
+        ("stream_options", Some(json!({ "include_usage": true }))),
+        (limit_key(info), Some(json!(limit))),
+        ("temperature", temperature(info, request)),
+        ("response_format", request.output_schema.as_deref().map(format)),
+    ]);
     if let Some(Value::Object(params)) = request.provider_params.as_deref() {
         merge(&mut body, params, info);
     }
@@ -61,18 +56,11 @@ fn temperature(info: &ModelInfo, request: &ModelRequest) -> Option<Value> {
     exact.is_finite().then(|| json!(exact))
 }
 
-/// Returns a name without characters that are not allowed in names.
-pub(super) fn plain_name(name: &str, default: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name: String = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
-    if name.is_empty() { default.to_owned() } else { name }
-}
-
 fn format(output: &OutputSchema) -> Value {
     json!({
         "type": "json_schema",
         "json_schema": {
-            "name": plain_name(output.name.as_deref().unwrap_or_default(), "output"),
+            "name": plain_name(output.name.as_deref().unwrap_or_default(), MAX_NAME, "output"),
             "schema": schema::output(&output.schema, Dialect::OpenAi, output.strict),
             "strict": output.strict,
         },
@@ -83,7 +71,7 @@ fn format(output: &OutputSchema) -> Value {
 fn merge(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
         match key.as_str() {
-            key if RESERVED.contains(&key) || is_for_others(info.provider, key) => {}
+            key if is_reserved(info.provider, key) => {}
             "web_search" => search(body, value, info),
             "google_search" => {}
             "temperature" if !info.profile.supports_temperature => {}

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use meerkat_core::{
-    AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
-    StopReason, Usage,
+    AssistantBlock, Delta, DeltaSink, ModelErrorKind, ModelResponse, Provider, ResponseStatus, StopReason,
+    Usage,
 };
 use serde_json::Value;
 
@@ -14,11 +14,14 @@ use super::text_calls::{CallsRead, TextCallFilter};
 use super::think::{Piece, Splitter};
 use super::{errors, fast_path};
 use crate::fast_path::Object;
+use crate::fields::{list, object, present, text, typed};
 use crate::shape::Shape;
 use crate::sse::Event;
-use crate::wire::{Decode, error};
+use crate::wire::{Decode, Failure};
 
 const DONE: &str = "[DONE]";
+/// Start of errors about a stream that violates the format.
+const INVALID: &str = "invalid response";
 
 /// A response being received.
 pub(super) struct Decoder {
@@ -70,20 +73,52 @@ impl Decoder {
         self
     }
 
-    fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn read(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        let data = event.data.trim();
+        match &mut self.end {
+            End::Done(_) => return Ok(()),
+            end if data == DONE => {
+                let reason =
+                    if let End::Stopped(reason) = end { std::mem::take(reason) } else { String::new() };
+                *end = End::Done(reason);
+                self.flush_held(deltas);
+                return Ok(());
+            }
+            _ if data.is_empty() => return Ok(()),
+            _ => {}
+        }
+        if event.name.is_empty() {
+            if let Some(text) = self.shape.read(data, |_, _| {}) {
+                self.say(text, deltas);
+                return Ok(());
+            }
+            if let Some(delta) = fast_path::read(data) {
+                if let Some(text) = delta.only_text() {
+                    self.shape.learn(data, text, &["created"], |_| true);
+                }
+                return self.extend(&delta, deltas);
+            }
+        }
+        let chunk: Value = serde_json::from_str(data).map_err(|_| "a chunk is not JSON")?;
+        if event.name == "error" {
+            return Err(errors::in_stream(&chunk));
+        }
+        if !chunk.is_object() {
+            return Err("a chunk is not an object".into());
+        }
+        self.chunk(&chunk, deltas)
+    }
+
+    fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if present(chunk, "error").is_some() || chunk["object"] == "error" {
-            return Err(self.failed(chunk));
+            return Err(errors::in_stream(chunk));
         }
-        if let Some(usage) = present(chunk, "usage") {
-            self.usage = read_usage(usage).map_err(|what| self.malformed(&what))?;
+        if let Some(usage) = object(chunk, "usage")? {
+            self.usage = read_usage(usage)?;
         }
-        let Some(choices) = present(chunk, "choices") else {
-            return Ok(());
-        };
-        let choices = choices.as_array().ok_or_else(|| self.malformed("`choices` is not a list"))?;
-        for choice in choices {
+        for choice in list(chunk, "choices")? {
             if !choice.is_object() {
-                return Err(self.malformed("a choice is not an object"));
+                return Err("a choice is not an object".into());
             }
             // Additional choices exist only if the caller requested them; the first is the answer.
             if present(choice, "index").is_none_or(|index| index == 0) {
@@ -93,48 +128,37 @@ impl Decoder {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        if let Some(delta) = present(choice, "delta") {
-            if !delta.is_object() {
-                return Err(self.malformed("`delta` is not an object"));
-            }
+    fn choice(&mut self, choice: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        if let Some(delta) = object(choice, "delta")? {
             self.delta(delta, deltas)?;
         }
-        match present(choice, "finish_reason") {
-            None => Ok(()),
-            Some(Value::String(reason)) if reason.is_empty() => Ok(()),
-            Some(Value::String(reason)) => {
-                self.flush_held(deltas);
-                self.end = End::Stopped(reason.clone());
-                Ok(())
-            }
-            Some(_) => Err(self.malformed("`finish_reason` is not a string")),
+        if let Some(reason) = text(choice, "finish_reason")?.filter(|reason| !reason.is_empty()) {
+            self.flush_held(deltas);
+            self.end = End::Stopped(reason.to_owned());
         }
+        Ok(())
     }
 
-    fn delta(&mut self, delta: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        let content = self.string(delta, "reasoning_content")?;
-        let plain = if content.is_empty() { self.string(delta, "reasoning")? } else { "" };
+    fn delta(&mut self, delta: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        let string = |key: &str| text(delta, key).map(Option::unwrap_or_default);
+        let content = string("reasoning_content")?;
+        let plain = if content.is_empty() { string("reasoning")? } else { "" };
         self.reason(content, plain, deltas);
-        self.say(self.string(delta, "content")?, deltas);
-        let refusal = self.string(delta, "refusal")?;
-        self.refusal.push_str(refusal);
-        if let Some(calls) = present(delta, "tool_calls") {
-            let calls = calls.as_array().ok_or_else(|| self.malformed("`tool_calls` is not a list"))?;
-            for call in calls {
-                self.calls.piece(call).map_err(|what| self.malformed(&what))?;
-            }
+        self.say(string("content")?, deltas);
+        self.refusal.push_str(string("refusal")?);
+        for call in list(delta, "tool_calls")? {
+            self.calls.piece(call)?;
         }
         Ok(())
     }
 
     /// Handles a chunk that only extends the response.
-    fn extend(&mut self, delta: &fast_path::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn extend(&mut self, delta: &fast_path::Delta<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         self.reason(&delta.reasoning_content, &delta.reasoning, deltas);
         self.say(&delta.content, deltas);
         match &delta.tool_calls {
             None => Ok(()),
-            Some((Object(call),)) => self.calls.grow(call).map_err(|what| self.malformed(&what)),
+            Some((Object(call),)) => Ok(self.calls.grow(call)?),
         }
     }
 
@@ -197,26 +221,8 @@ impl Decoder {
         self.show(Cow::Owned(text), deltas);
     }
 
-    fn string<'a>(&self, delta: &'a Value, key: &str) -> Result<&'a str, ModelError> {
-        match present(delta, key) {
-            None => Ok(""),
-            Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(self.malformed(&format!("`{key}` is not a string"))),
-        }
-    }
-
-    fn failed(&self, chunk: &Value) -> ModelError {
-        let refusal = errors::refusal(None, chunk);
-        let message = if refusal.message.trim().is_empty() { "unspecified error" } else { &refusal.message };
-        error(self.provider, refusal.kind, message)
-    }
-
-    fn malformed(&self, what: &str) -> ModelError {
-        malformed(self.provider, what)
-    }
-
     /// Maps the stop reason, or returns an error if there is no usable answer.
-    fn stop(&self, reason: &str) -> Result<StopReason, ModelError> {
+    fn stop(&self, reason: &str) -> Result<StopReason, Failure> {
         let is_usable = !self.text.trim().is_empty() || !self.calls.is_empty();
         let is_filtered = reason == "content_filter" || !self.refusal.trim().is_empty();
         match reason {
@@ -228,9 +234,9 @@ impl Decoder {
                 } else {
                     message
                 };
-                Err(error(self.provider, ModelErrorKind::ContentFilter, message))
+                Err(Failure::new(ModelErrorKind::ContentFilter, message))
             }
-            "error" => Err(error(self.provider, ModelErrorKind::Server, "the server aborted the response")),
+            "error" => Err(Failure::new(ModelErrorKind::Server, "the server aborted the response")),
             "length" => Ok(StopReason::MaxTokens),
             _ if !self.calls.is_empty() => Ok(StopReason::ToolUse),
             _ => Ok(StopReason::EndTurn),
@@ -239,48 +245,13 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        let data = event.data.trim();
-        match &mut self.end {
-            End::Done(_) => return Ok(()),
-            end if data == DONE => {
-                let reason =
-                    if let End::Stopped(reason) = end { std::mem::take(reason) } else { String::new() };
-                *end = End::Done(reason);
-                self.flush_held(deltas);
-                return Ok(());
-            }
-            _ if data.is_empty() => return Ok(()),
-            _ => {}
-        }
-        if event.name.is_empty() {
-            if let Some(text) = self.shape.read(data, |_, _| {}) {
-                self.say(text, deltas);
-                return Ok(());
-            }
-            if let Some(delta) = fast_path::read(data) {
-                if let Some(text) = delta.only_text() {
-                    self.shape.learn(data, text, &["created"], |_| true);
-                }
-                return self.extend(&delta, deltas);
-            }
-        }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| self.malformed("a chunk is not JSON"))?;
-        if event.name == "error" {
-            return Err(self.failed(&chunk));
-        }
-        if !chunk.is_object() {
-            return Err(self.malformed("a chunk is not an object"));
-        }
-        self.chunk(&chunk, deltas)
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        self.read(event, deltas).map_err(|failure| failure.within(INVALID))
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, Failure> {
         let reason = match &self.end {
-            End::Open => {
-                let reason = "the stream ended before the response did";
-                return Err(error(self.provider, ModelErrorKind::StreamCut, reason));
-            }
+            End::Open => return Err(Failure::cut_off()),
             End::Stopped(reason) | End::Done(reason) => reason,
         };
         let stop_reason = self.stop(reason)?;
@@ -292,28 +263,13 @@ impl Decode for Decoder {
         if !self.text.trim().is_empty() {
             blocks.push(AssistantBlock::Text { text: self.text, meta: None });
         }
-        blocks.extend(self.calls.finish().map_err(|what| malformed(self.provider, &what))?);
+        blocks.extend(self.calls.finish().map_err(|what| Failure::from(what).within(INVALID))?);
         Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage: self.usage })
     }
 }
 
-fn malformed(provider: Provider, what: &str) -> ModelError {
-    error(provider, ModelErrorKind::Malformed, format!("invalid response: {what}"))
-}
-
-/// Returns a field's value if it is present and not null.
-fn present<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
-    object.get(key).filter(|value| !value.is_null())
-}
-
-fn read_usage(usage: &Value) -> Result<Usage, String> {
-    if !usage.is_object() {
-        return Err("`usage` is not an object".to_owned());
-    }
-    let count = |object: &Value, key: &str| match present(object, key) {
-        None => Ok(None),
-        Some(count) => count.as_u64().map(Some).ok_or_else(|| format!("`{key}` is not a count")),
-    };
+fn read_usage(usage: &Value) -> Result<Usage, Failure> {
+    let count = |object: &Value, key: &str| typed(object, key, "a count", Value::as_u64);
     let details = present(usage, "prompt_tokens_details").unwrap_or(&Value::Null);
     Ok(Usage {
         input_tokens: count(usage, "prompt_tokens")?.unwrap_or(0),

@@ -55,12 +55,11 @@ impl Splitter {
     pub(super) fn flush(&mut self) -> Option<Piece> {
         let pending = mem::take(&mut self.pending);
         let state = mem::replace(&mut self.state, State::Text);
-        let is_thought = matches!(state, State::Opened | State::Thinking);
-        (!pending.is_empty()).then_some(if is_thought {
-            Piece::Reasoning(pending)
-        } else {
-            Piece::Text(pending)
-        })
+        match state {
+            _ if pending.is_empty() => None,
+            State::Opened | State::Thinking => Some(Piece::Reasoning(pending)),
+            State::Start | State::Closed | State::Text => Some(Piece::Text(pending)),
+        }
     }
 
     /// Processes content in the current state; returns what the next state must process.

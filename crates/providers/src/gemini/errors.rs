@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use meerkat_core::{ModelError, ModelErrorKind, Provider};
+use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
-use crate::wire::{Refusal, kind_of_status};
+use crate::wire::{Failure, kind_of_status};
 
 /// Wordings of errors about a conversation that is too long.
 const OVERFLOW: [&str; 10] = [
@@ -33,7 +33,7 @@ const FILTER: [&str; 4] =
 const EXHAUSTED: [&str; 4] = ["perday", "limit: 0", "credits are depleted", "spending cap"];
 
 /// Parses an error from the status of the response and its body.
-pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
+pub(crate) fn refusal(status: u16, body: &Value) -> Failure {
     let error = error_of(body);
     let name = error.get("status").and_then(Value::as_str).unwrap_or_default().trim();
     let text = error.get("message").and_then(Value::as_str).unwrap_or_default().trim();
@@ -43,7 +43,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
         (name, text) => format!("{name}: {text}"),
     };
     let details = error.get("details").map(Value::to_string).unwrap_or_default();
-    Refusal { kind: kind(status, name, &format!("{text} {details}").to_lowercase()), message }
+    Failure::new(kind(status, name, &format!("{text} {details}").to_lowercase()), message)
 }
 
 /// Returns the delay that the provider requests, if the body states one.
@@ -51,22 +51,15 @@ pub(crate) fn retry_after(body: &Value) -> Option<Duration> {
     let details = error_of(body).get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
-    (seconds.is_finite() && (0.0..86_400.0).contains(&seconds)).then(|| Duration::from_secs_f64(seconds))
+    (0.0..86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
 /// Parses an error received within the stream.
-pub(crate) fn in_stream(body: &Value) -> ModelError {
+pub(crate) fn in_stream(body: &Value) -> Failure {
     let code = error_of(body).get("code").and_then(Value::as_u64);
     let status = code.and_then(|code| u16::try_from(code).ok()).filter(|code| (400..600).contains(code));
-    let refusal = refusal(status.unwrap_or(500), body);
-    let message = if refusal.message.is_empty() { "unspecified error".to_owned() } else { refusal.message };
-    ModelError {
-        kind: refusal.kind,
-        provider: Provider::Gemini,
-        status,
-        retry_after: retry_after(body),
-        message,
-    }
+    let failure = refusal(status.unwrap_or(500), body).or("unspecified error");
+    Failure { status, retry_after: retry_after(body), ..failure }
 }
 
 /// Returns the error object of a body; without `alt=sse` it is inside a list.

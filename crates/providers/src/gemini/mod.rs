@@ -5,7 +5,6 @@
 
 mod errors;
 mod fast_path;
-mod fields;
 mod params;
 mod request;
 mod stream;
@@ -22,9 +21,8 @@ use serde_json::Value;
 
 use crate::client::WireModel;
 use crate::endpoint::Endpoint;
-use crate::wire::{Body, Decode, Refusal, Wire};
+use crate::wire::{Body, Decode, Failure, Wire};
 
-pub(crate) use errors::{refusal, retry_after};
 pub(crate) use stream::is_filtered;
 
 /// Default API version, used unless the base URL names another.
@@ -114,7 +112,7 @@ impl Wire for Gemini {
         Box::new(stream::Decoder::default())
     }
 
-    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+    fn refusal(&self, status: u16, body: &Value) -> Failure {
         errors::refusal(status, body)
     }
 

@@ -3,7 +3,7 @@
 use meerkat_core::Provider;
 use serde_json::{Map, Value, json};
 
-use crate::wire::is_for_others;
+use crate::wire::is_reserved;
 
 /// Server-side tools, by the caller's name and Gemini's.
 const SERVER_TOOLS: [(&str, &str); 3] =
@@ -19,20 +19,9 @@ const GENERATION: [(&str, &str); 6] = [
     ("frequency_penalty", "frequencyPenalty"),
 ];
 
-/// Keys that are handled elsewhere or cannot be overridden.
-const RESERVED: [&str; 11] = [
-    "contents",
-    "messages",
-    "input",
-    "tools",
-    "stream",
-    "model",
-    "thinking",
-    "thinking_level",
-    "thinking_budget",
-    "temperature",
-    "max_output_tokens",
-];
+/// Keys that are handled elsewhere.
+const HANDLED: [&str; 6] =
+    ["thinking", "thinking_level", "thinking_budget", "include_thoughts", "temperature", "max_output_tokens"];
 
 /// Objects of the body that a caller may name either way.
 const OBJECTS: [(&str, &str); 3] = [
@@ -49,7 +38,7 @@ impl Params {
     /// Reads the parameters.
     pub(super) fn new(params: Option<&Value>) -> Self {
         let mut params = params.and_then(Value::as_object).cloned().unwrap_or_default();
-        params.retain(|key, _| !is_for_others(Provider::Gemini, key));
+        params.retain(|key, _| !is_reserved(Provider::Gemini, key));
         Self(params)
     }
 
@@ -93,23 +82,19 @@ impl Params {
         };
         let include_thoughts = find("include_thoughts").and_then(Value::as_bool).unwrap_or(true);
         if let Some(level) = find("thinking_level").and_then(Value::as_str) {
-            return Some(
-                json!({ "thinkingLevel": level.to_uppercase(), "includeThoughts": include_thoughts }),
-            );
+            let level = level.to_uppercase();
+            return Some(json!({ "thinkingLevel": level, "includeThoughts": include_thoughts }));
         }
-        match find("thinking_budget").and_then(Value::as_i64) {
-            Some(0) => Some(json!({ "thinkingBudget": 0 })),
-            Some(budget) => Some(json!({ "thinkingBudget": budget, "includeThoughts": include_thoughts })),
-            None => None,
-        }
+        Some(match find("thinking_budget").and_then(Value::as_i64)? {
+            0 => json!({ "thinkingBudget": 0 }),
+            budget => json!({ "thinkingBudget": budget, "includeThoughts": include_thoughts }),
+        })
     }
 
     /// Merges every other key into the body.
     pub(super) fn fill_body(&self, body: &mut Map<String, Value>) {
         let is_known = |key: &str| {
-            RESERVED.contains(&key)
-                || key == "include_thoughts"
-                || SERVER_TOOLS.iter().chain(&GENERATION).any(|(own, _)| *own == key)
+            HANDLED.contains(&key) || SERVER_TOOLS.iter().chain(&GENERATION).any(|(own, _)| *own == key)
         };
         for (key, value) in self.0.iter().filter(|(key, value)| !is_known(key) && !value.is_null()) {
             let name = OBJECTS.iter().find(|(own, _)| own == key).map_or(key.as_str(), |(_, name)| name);

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::params::Params;
 use super::{SERVER_PARTS, SIGNATURE};
+use crate::history;
+use crate::image_types::inline_image;
 use crate::schema::{self, Dialect};
-use crate::wire::Body;
-use crate::{history, image_types};
+use crate::wire::{Body, object, plain_name, system};
 
 /// Placeholder for the signature of a call that this model did not make; Gemini 3 rejects calls without one.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -24,38 +25,30 @@ const MAX_NAME: usize = 64;
 pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let params = Params::new(request.provider_params.as_deref());
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::Gemini);
-    let mut json = Map::new();
-    if !request.system.trim().is_empty() {
-        json.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
-    }
-    json.insert("contents".to_owned(), contents(info, request));
     let server_tools = params.server_tools();
-    if !tools.is_empty() && !server_tools.is_empty() {
-        json.insert("toolConfig".to_owned(), json!({ "includeServerSideToolInvocations": true }));
-    }
+    let is_mixed = !tools.is_empty() && !server_tools.is_empty();
     let functions = (!tools.is_empty())
         .then(|| json!({ "functionDeclarations": tools.iter().map(declaration).collect::<Vec<_>>() }));
     let tools: Vec<_> = functions.into_iter().chain(server_tools).collect();
-    if !tools.is_empty() {
-        json.insert("tools".to_owned(), Value::Array(tools));
-    }
-    json.insert("generationConfig".to_owned(), Value::Object(generation(info, request, &params)));
+    let mut json = object([
+        ("systemInstruction", system(request).map(|text| json!({ "parts": [{ "text": text }] }))),
+        ("contents", Some(contents(info, request))),
+        ("toolConfig", is_mixed.then(|| json!({ "includeServerSideToolInvocations": true }))),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("generationConfig", Some(generation(info, request, &params).into())),
+    ]);
     params.fill_body(&mut json);
     Body { json: Value::Object(json), left_out }
 }
 
 fn generation(info: &ModelInfo, request: &ModelRequest, params: &Params) -> Map<String, Value> {
-    let mut config = Map::new();
     let limit = params.max_tokens().unwrap_or(request.max_tokens);
     let limit = info.max_output_tokens.map_or(limit, |maximum| limit.min(maximum));
-    config.insert("maxOutputTokens".to_owned(), json!(limit));
-    if info.profile.supports_temperature {
-        // Converted through its decimal text, so that 0.2 does not become 0.20000000298.
-        let requested = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
-        if let Some(temperature) = requested.or_else(|| params.temperature().cloned()) {
-            config.insert("temperature".to_owned(), temperature);
-        }
-    }
+    // Converted through its decimal text, so that 0.2 does not become 0.20000000298.
+    let requested = request.temperature.and_then(|t| t.to_string().parse::<f64>().ok()).map(Value::from);
+    let temperature = requested.or_else(|| params.temperature().cloned());
+    let temperature = temperature.filter(|_| info.profile.supports_temperature);
+    let mut config = object([("maxOutputTokens", Some(json!(limit))), ("temperature", temperature)]);
     params.fill_generation(&mut config);
     if let Some(output) = &request.output_schema {
         config.insert("responseMimeType".to_owned(), json!("application/json"));
@@ -120,25 +113,14 @@ struct Contents<'a> {
 
 impl Contents<'_> {
     fn push(&mut self, message: &Message) {
-        match message {
-            Message::System { content, .. } => self.add("user", vec![notice(content)]),
-            Message::SystemNotice { body, .. } => self.add("user", vec![notice(body)]),
-            Message::User { content, .. } => {
-                let parts = self.user_parts(content);
-                self.add("user", parts);
+        let (role, parts) = match message {
+            Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
+                ("user", vec![notice(text)])
             }
-            Message::Assistant { blocks, .. } => {
-                let parts = self.model_parts(blocks);
-                self.add("model", parts);
-            }
-            Message::ToolResults { results, .. } => {
-                let parts = self.result_parts(results);
-                self.add("user", parts);
-            }
-        }
-    }
-
-    fn add(&mut self, role: &'static str, parts: Vec<Value>) {
+            Message::User { content, .. } => ("user", self.user_parts(content)),
+            Message::Assistant { blocks, .. } => ("model", self.model_parts(blocks)),
+            Message::ToolResults { results, .. } => ("user", self.result_parts(results)),
+        };
         match self.turns.last_mut() {
             _ if parts.is_empty() => {}
             Some(turn) if turn.role == role => turn.parts.extend(parts),
@@ -234,10 +216,9 @@ impl Contents<'_> {
 
 /// Converts a name, which the model may have invented, into one that Gemini accepts.
 fn function_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     let is_valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let prefix = if is_valid_start { "" } else { "_" };
-    prefix.chars().chain(name.chars().map(plain)).take(MAX_NAME).collect()
+    plain_name(&format!("{prefix}{name}"), MAX_NAME, "_")
 }
 
 /// Returns `true` if a model rejects calls without a signature, as Gemini 3 and later do.
@@ -266,13 +247,10 @@ fn text(text: &str) -> Option<Value> {
 
 fn inline(block: &ContentBlock) -> Option<Value> {
     let (media_type, data) = match block {
-        ContentBlock::Image { media_type, source: MediaSource::Inline { data } } => {
-            (image_types::readable(media_type, &IMAGE_TYPES)?, data)
-        }
         ContentBlock::Video { media_type, source: MediaSource::Inline { data }, .. } => {
-            (media_type.as_str(), data)
+            (media_type.as_str(), data.as_str())
         }
-        _ => return None,
+        _ => inline_image(block, &IMAGE_TYPES)?,
     };
     Some(json!({ "inlineData": { "mimeType": media_type, "data": data } }))
 }

@@ -4,18 +4,18 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meerkat_core::{
-    AssistantBlock, Delta, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
-    StopReason, Usage,
+    AssistantBlock, Delta, DeltaSink, ModelErrorKind, ModelResponse, Provider, ResponseStatus, StopReason,
+    Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::fields::{count, flag, list, malformed, object, text};
 use super::{SERVER_PARTS, SIGNATURE, errors, fast_path};
+use crate::fields::{list, object, present, text, typed};
 use crate::history::{META_PROVIDER, tag};
 use crate::shape::Shape;
 use crate::sse::Event;
-use crate::wire::{Decode, error};
+use crate::wire::{Decode, Failure};
 
 /// Token counts in a chunk; all but the last are used.
 const COUNTS: [&str; 6] = [
@@ -52,21 +52,17 @@ struct Finish {
 
 /// Token counts; each chunk repeats those it knows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
-    #[serde(rename = "promptTokenCount")]
-    prompt: Option<u64>,
-    #[serde(rename = "toolUsePromptTokenCount")]
-    tool_prompt: Option<u64>,
-    #[serde(rename = "candidatesTokenCount")]
-    candidates: Option<u64>,
-    #[serde(rename = "thoughtsTokenCount")]
-    thoughts: Option<u64>,
-    #[serde(rename = "cachedContentTokenCount")]
-    cached: Option<u64>,
+    prompt_token_count: Option<u64>,
+    tool_use_prompt_token_count: Option<u64>,
+    candidates_token_count: Option<u64>,
+    thoughts_token_count: Option<u64>,
+    cached_content_token_count: Option<u64>,
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if event.data.trim().is_empty() || event.data.trim() == "[DONE]" {
             return Ok(());
         }
@@ -83,16 +79,30 @@ impl Decode for Decoder {
             self.extend(event.data, &piece, deltas);
             return Ok(());
         }
-        let data: Value = serde_json::from_str(event.data)
-            .map_err(|reason| malformed(&format!("a chunk is not JSON: {reason}")))?;
+        let data: Value =
+            serde_json::from_str(event.data).map_err(|reason| format!("a chunk is not JSON: {reason}"))?;
         match data {
             Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, deltas)),
             chunk => self.chunk(&chunk, deltas),
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
-        (*self).answer()
+    fn finish(mut self: Box<Self>) -> Result<ModelResponse, Failure> {
+        let stop_reason = self.stop_reason()?;
+        if !self.grounding.is_empty() {
+            self.blocks.push(AssistantBlock::ServerToolContent {
+                id: None,
+                name: "google_search".to_owned(),
+                content: Value::Object(self.grounding),
+                meta: None,
+            });
+        }
+        Ok(ModelResponse {
+            blocks: self.blocks,
+            stop_reason,
+            extent: ResponseStatus::Complete,
+            usage: self.usage.total(),
+        })
     }
 }
 
@@ -116,10 +126,12 @@ impl Decoder {
         }
     }
 
-    fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
-        let chunk = chunk.as_object().ok_or_else(|| malformed("a chunk is not an object"))?;
-        if chunk.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(errors::in_stream(&Value::Object(chunk.clone())));
+    fn chunk(&mut self, chunk: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        if !chunk.is_object() {
+            return Err("a chunk is not an object".into());
+        }
+        if present(chunk, "error").is_some() {
+            return Err(errors::in_stream(chunk));
         }
         if let Some(id) = text(chunk, "responseId")?.filter(|id| !id.is_empty()) {
             self.response_id.get_or_insert_with(|| id.to_owned());
@@ -131,7 +143,9 @@ impl Decoder {
             self.feedback(feedback)?;
         }
         for candidate in list(chunk, "candidates")? {
-            let candidate = candidate.as_object().ok_or_else(|| malformed("a candidate is not an object"))?;
+            if !candidate.is_object() {
+                return Err("a candidate is not an object".into());
+            }
             // Other candidates are alternative answers.
             if count(candidate, "index")?.unwrap_or(0) == 0 {
                 self.candidate(candidate, deltas)?;
@@ -140,7 +154,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn feedback(&mut self, feedback: &Map<String, Value>) -> Result<(), ModelError> {
+    fn feedback(&mut self, feedback: &Value) -> Result<(), Failure> {
         let Some(reason) = text(feedback, "blockReason")? else {
             return Ok(());
         };
@@ -149,15 +163,17 @@ impl Decoder {
         Ok(())
     }
 
-    fn candidate(&mut self, candidate: &Map<String, Value>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn candidate(&mut self, candidate: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if let Some(content) = object(candidate, "content")? {
             for part in list(content, "parts")? {
-                let part = part.as_object().ok_or_else(|| malformed("a part is not an object"))?;
+                if !part.is_object() {
+                    return Err("a part is not an object".into());
+                }
                 self.part(part, deltas)?;
             }
         }
         if let Some(grounding) = object(candidate, "groundingMetadata")? {
-            self.grounding.extend(grounding.iter().map(|(key, value)| (key.clone(), value.clone())));
+            self.grounding.extend(grounding.as_object().cloned().unwrap_or_default());
         }
         if let Some(reason) = text(candidate, "finishReason")?.filter(|reason| !reason.is_empty()) {
             let message = text(candidate, "finishMessage")?.unwrap_or_default().to_owned();
@@ -166,7 +182,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn part(&mut self, part: &Map<String, Value>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn part(&mut self, part: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let signature = text(part, SIGNATURE)?.filter(|signature| !signature.is_empty());
         if let Some(call) = object(part, "functionCall")? {
             return self.call(call, signature);
@@ -178,11 +194,9 @@ impl Decoder {
         let Some(piece) = text(part, "text")? else {
             return Ok(());
         };
-        if flag(part, "thought")? {
-            self.say(piece, signature, TextKind::Reasoning, deltas);
-        } else {
-            self.say(piece, signature, TextKind::Text, deltas);
-        }
+        let is_thought = typed(part, "thought", "true or false", Value::as_bool)?.unwrap_or(false);
+        let voice = if is_thought { TextKind::Reasoning } else { TextKind::Text };
+        self.say(piece, signature, voice, deltas);
         Ok(())
     }
 
@@ -202,17 +216,17 @@ impl Decoder {
         }
     }
 
-    fn call(&mut self, call: &Map<String, Value>, signature: Option<&str>) -> Result<(), ModelError> {
+    fn call(&mut self, call: &Value, signature: Option<&str>) -> Result<(), Failure> {
         let name = text(call, "name")?.filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| malformed("a call has no name"))?.to_owned();
+        let name = name.ok_or("a call has no name")?.to_owned();
         if !list(call, "partialArgs")?.is_empty() {
-            return Err(malformed("the arguments of a call are streamed, which was not requested"));
+            return Err("the arguments of a call are streamed, which was not requested".into());
         }
         let args = match call.get("args") {
             None | Some(Value::Null) => json!({}),
             Some(Value::Object(args)) => Value::Object(args.clone()),
             Some(Value::String(raw)) => arguments(raw),
-            Some(_) => return Err(malformed("`args` of a call is not an object")),
+            Some(_) => return Err("`args` of a call is not an object".into()),
         };
         let own_id = text(call, "id")?.filter(|id| !id.is_empty());
         let id = own_id.map_or_else(|| self.next_id(), str::to_owned);
@@ -230,42 +244,24 @@ impl Decoder {
         }
     }
 
-    fn answer(mut self) -> Result<ModelResponse, ModelError> {
-        let stop_reason = self.stop_reason()?;
-        if !self.grounding.is_empty() {
-            self.blocks.push(AssistantBlock::ServerToolContent {
-                id: None,
-                name: "google_search".to_owned(),
-                content: Value::Object(self.grounding),
-                meta: None,
-            });
-        }
-        Ok(ModelResponse {
-            blocks: self.blocks,
-            stop_reason,
-            extent: ResponseStatus::Complete,
-            usage: self.usage.total(),
-        })
-    }
-
-    fn stop_reason(&self) -> Result<StopReason, ModelError> {
+    fn stop_reason(&self) -> Result<StopReason, Failure> {
         let is_text = |block: &AssistantBlock| matches!(block, AssistantBlock::Text { text, .. } if !text.trim().is_empty());
         let is_usable = self.calls > 0 || self.blocks.iter().any(is_text);
         if let Some(blocked) = &self.blocked {
             return filtered(is_usable, blocked);
         }
         let Some(finish) = &self.finish else {
-            return Err(failure(ModelErrorKind::StreamCut, "the stream ended without a finish reason"));
+            return Err(Failure::new(ModelErrorKind::StreamCut, "the stream ended without a finish reason"));
         };
         let why = with_detail(&format!("the response ended with {}", finish.reason), &finish.message);
         match finish.reason.as_str() {
             "MAX_TOKENS" => Ok(StopReason::MaxTokens),
             reason if is_filtered(reason) => filtered(is_usable, &why),
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" if self.calls == 0 => {
-                Err(malformed(&why))
+                Err(why.into())
             }
             "OTHER" | "IMAGE_OTHER" | "NO_IMAGE" | "TOO_MANY_TOOL_CALLS" if !is_usable => {
-                Err(failure(ModelErrorKind::Incomplete, &why))
+                Err(Failure::new(ModelErrorKind::Incomplete, why))
             }
             _ if self.calls > 0 => Ok(StopReason::ToolUse),
             _ => Ok(StopReason::EndTurn),
@@ -325,24 +321,24 @@ impl TextKind {
 }
 
 impl Counts {
-    fn read(usage: &Map<String, Value>) -> Result<Self, ModelError> {
+    fn read(usage: &Value) -> Result<Self, Failure> {
         Ok(Self {
-            prompt: count(usage, "promptTokenCount")?,
-            tool_prompt: count(usage, "toolUsePromptTokenCount")?,
-            candidates: count(usage, "candidatesTokenCount")?,
-            thoughts: count(usage, "thoughtsTokenCount")?,
-            cached: count(usage, "cachedContentTokenCount")?,
+            prompt_token_count: count(usage, "promptTokenCount")?,
+            tool_use_prompt_token_count: count(usage, "toolUsePromptTokenCount")?,
+            candidates_token_count: count(usage, "candidatesTokenCount")?,
+            thoughts_token_count: count(usage, "thoughtsTokenCount")?,
+            cached_content_token_count: count(usage, "cachedContentTokenCount")?,
         })
     }
 
     /// Updates one of `COUNTS`.
     fn set(&mut self, key: &str, count: u64) {
         let own = match key {
-            "promptTokenCount" => &mut self.prompt,
-            "toolUsePromptTokenCount" => &mut self.tool_prompt,
-            "candidatesTokenCount" => &mut self.candidates,
-            "thoughtsTokenCount" => &mut self.thoughts,
-            "cachedContentTokenCount" => &mut self.cached,
+            "promptTokenCount" => &mut self.prompt_token_count,
+            "toolUsePromptTokenCount" => &mut self.tool_use_prompt_token_count,
+            "candidatesTokenCount" => &mut self.candidates_token_count,
+            "thoughtsTokenCount" => &mut self.thoughts_token_count,
+            "cachedContentTokenCount" => &mut self.cached_content_token_count,
             _ => return,
         };
         *own = Some(count);
@@ -360,25 +356,31 @@ impl Counts {
 
     /// Updates the counts with newer ones, where present.
     fn update(&mut self, newer: Self) {
-        self.prompt = newer.prompt.or(self.prompt);
-        self.tool_prompt = newer.tool_prompt.or(self.tool_prompt);
-        self.candidates = newer.candidates.or(self.candidates);
-        self.thoughts = newer.thoughts.or(self.thoughts);
-        self.cached = newer.cached.or(self.cached);
+        self.prompt_token_count = newer.prompt_token_count.or(self.prompt_token_count);
+        self.tool_use_prompt_token_count =
+            newer.tool_use_prompt_token_count.or(self.tool_use_prompt_token_count);
+        self.candidates_token_count = newer.candidates_token_count.or(self.candidates_token_count);
+        self.thoughts_token_count = newer.thoughts_token_count.or(self.thoughts_token_count);
+        self.cached_content_token_count =
+            newer.cached_content_token_count.or(self.cached_content_token_count);
     }
 
     fn total(&self) -> Usage {
         let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
         Usage {
-            input_tokens: sum(self.prompt, self.tool_prompt),
-            output_tokens: sum(self.candidates, self.thoughts),
+            input_tokens: sum(self.prompt_token_count, self.tool_use_prompt_token_count),
+            output_tokens: sum(self.candidates_token_count, self.thoughts_token_count),
             cache_creation_tokens: None,
-            cache_read_tokens: self.cached,
+            cache_read_tokens: self.cached_content_token_count,
         }
     }
 }
 
-fn server_block(key: &str, part: &Map<String, Value>, signature: Option<&str>) -> AssistantBlock {
+fn count(object: &Value, key: &str) -> Result<Option<u64>, Failure> {
+    typed(object, key, "a count", Value::as_u64)
+}
+
+fn server_block(key: &str, part: &Value, signature: Option<&str>) -> AssistantBlock {
     let inner = &part[key];
     let name = match (key, inner.get("toolType").and_then(Value::as_str)) {
         (_, Some(kind)) if kind.starts_with("GOOGLE_SEARCH") => "google_search".to_owned(),
@@ -389,13 +391,10 @@ fn server_block(key: &str, part: &Map<String, Value>, signature: Option<&str>) -
     };
     let id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
     let mut content = part.clone();
-    content.remove(SIGNATURE);
-    AssistantBlock::ServerToolContent {
-        id,
-        name,
-        content: Value::Object(content),
-        meta: Some(meta(signature, None)),
+    if let Some(fields) = content.as_object_mut() {
+        fields.remove(SIGNATURE);
     }
+    AssistantBlock::ServerToolContent { id, name, content, meta: Some(meta(signature, None)) }
 }
 
 /// Builds the `meta` that is sent back with a block; the id is the server's.
@@ -417,14 +416,14 @@ fn arguments(raw: &str) -> Value {
     read.unwrap_or_else(|| Value::String(raw.to_owned()))
 }
 
-fn filtered(is_usable: bool, why: &str) -> Result<StopReason, ModelError> {
-    if is_usable { Ok(StopReason::ContentFilter) } else { Err(failure(ModelErrorKind::ContentFilter, why)) }
+fn filtered(is_usable: bool, why: &str) -> Result<StopReason, Failure> {
+    if is_usable {
+        Ok(StopReason::ContentFilter)
+    } else {
+        Err(Failure::new(ModelErrorKind::ContentFilter, why))
+    }
 }
 
 fn with_detail(what: &str, message: &str) -> String {
     if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
-}
-
-fn failure(kind: ModelErrorKind, message: &str) -> ModelError {
-    error(Provider::Gemini, kind, message)
 }

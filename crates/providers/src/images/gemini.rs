@@ -1,21 +1,17 @@
 //! Image generation with Gemini: a model that returns images along with text.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat_core::{
-    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
-    Provider,
-};
+use meerkat_core::{Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelErrorKind};
 use meerkat_fetch::Http;
 use serde_json::{Map, Value, json};
 
 use super::{Format, HttpImageModel, ImagePayload, RequestBody, without};
 use crate::endpoint::Endpoint;
-use crate::gemini::{is_filtered, refusal, retry_after, split_version};
-use crate::wire::{Refusal, error};
+use crate::gemini::{Gemini, is_filtered, split_version};
+use crate::wire::Failure;
 
 /// Supported aspect ratios, widest first.
 const RATIOS: [(u32, u32); 10] =
@@ -30,8 +26,10 @@ pub fn gemini_images(
     version: Option<String>,
 ) -> Arc<dyn ImageModel> {
     let (base_url, own) = split_version(&endpoint.base_url);
-    let format = GenerateContent { version: version.unwrap_or(own) };
-    HttpImageModel::shared(format, model, Endpoint { base_url, key: endpoint.key }, http)
+    let version = version.unwrap_or(own);
+    let (wire, format) = (Gemini { version: version.clone() }, GenerateContent { version });
+    let endpoint = Endpoint { base_url, key: endpoint.key };
+    Arc::new(HttpImageModel { wire, format, model, endpoint, http })
 }
 
 struct GenerateContent {
@@ -39,16 +37,8 @@ struct GenerateContent {
 }
 
 impl Format for GenerateContent {
-    fn provider(&self) -> Provider {
-        Provider::Gemini
-    }
-
     fn path(&self, model: &str) -> String {
         format!("/{}/models/{model}:generateContent", self.version)
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("x-goog-api-key", key.to_owned())
     }
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
@@ -72,15 +62,12 @@ impl Format for GenerateContent {
         Ok(RequestBody { json, warnings })
     }
 
-    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
+    fn read(&self, answer: &Value) -> Result<ImagePayload, Failure> {
         if let Some(reason) = answer["promptFeedback"]["blockReason"].as_str() {
-            return Err(failure(
-                ModelErrorKind::ContentFilter,
-                &format!("the prompt was blocked ({reason})"),
-            ));
+            let why = format!("the prompt was blocked ({reason})");
+            return Err(Failure::new(ModelErrorKind::ContentFilter, why));
         }
-        let candidates = answer["candidates"].as_array();
-        let candidates = candidates.ok_or_else(|| malformed("`candidates` is not a list"))?;
+        let candidates = answer["candidates"].as_array().ok_or("`candidates` is not a list")?;
         let Some(first) = candidates.first() else { return Ok(ImagePayload::default()) };
         let mut drawn =
             ImagePayload { metadata: without(answer, &["candidates"]), ..ImagePayload::default() };
@@ -95,13 +82,9 @@ impl Format for GenerateContent {
         let reason = first["finishReason"].as_str().unwrap_or_default();
         if drawn.images.is_empty() && is_filtered(reason) {
             let message = first["finishMessage"].as_str().unwrap_or("the provider gave no reason");
-            return Err(failure(ModelErrorKind::ContentFilter, &format!("{reason}: {message}")));
+            return Err(Failure::new(ModelErrorKind::ContentFilter, format!("{reason}: {message}")));
         }
         Ok(drawn)
-    }
-
-    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
-        (refusal(status, body), retry_after(body))
     }
 }
 
@@ -141,12 +124,4 @@ fn nearest(width: u32, height: u32) -> (u32, u32) {
         (own / wanted).ln().abs()
     };
     RATIOS.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or((1, 1))
-}
-
-fn failure(kind: ModelErrorKind, message: &str) -> ModelError {
-    error(Provider::Gemini, kind, message)
-}
-
-fn malformed(what: &str) -> ModelError {
-    failure(ModelErrorKind::Malformed, &format!("invalid response: {what}"))
 }

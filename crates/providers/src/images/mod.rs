@@ -11,9 +11,6 @@ mod openai;
 #[cfg(all(feature = "gemini", feature = "responses"))]
 mod tests;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use meerkat_core::{
@@ -24,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
 use crate::http::{Post, chunk, post};
-use crate::wire::{Refusal, error};
+use crate::wire::{Failure, Wire, error};
 
 #[cfg(feature = "gemini")]
 pub use gemini::gemini_images;
@@ -38,23 +35,14 @@ const MAX_QUOTE: usize = 300;
 
 /// The format of requests and responses of an image API.
 trait Format: Send + Sync + 'static {
-    /// The provider.
-    fn provider(&self) -> Provider;
-
     /// The path of a request, below the base URL.
     fn path(&self, model: &str) -> String;
-
-    /// The header that carries the key.
-    fn key_header(&self, key: &str) -> (&'static str, String);
 
     /// Builds the body of a request, or returns why the request cannot be served.
     fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String>;
 
     /// Extracts the images from a response.
-    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError>;
-
-    /// Parses an error received instead of a response.
-    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>);
+    fn read(&self, answer: &Value) -> Result<ImagePayload, Failure>;
 }
 
 /// The body of a request.
@@ -75,32 +63,27 @@ struct ImagePayload {
     metadata: Value,
 }
 
-/// An image model behind a format.
-struct HttpImageModel<F> {
+/// An image model behind a format. The key and errors are those of the provider's text models.
+struct HttpImageModel<W, F> {
+    wire: W,
     format: F,
     model: String,
     endpoint: Endpoint,
     http: Http,
 }
 
-impl<F: Format> HttpImageModel<F> {
-    fn shared(format: F, model: String, endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
-        Arc::new(Self { format, model, endpoint, http })
-    }
-
+impl<W: Wire, F: Format> HttpImageModel<W, F> {
     fn error(&self, kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
-        error(self.format.provider(), kind, message)
+        error(self.wire.provider(), kind, message)
     }
 
     async fn ask(&self, body: &Value) -> Result<Value, ModelError> {
-        let provider = self.format.provider();
-        let key = self.endpoint.key.expose();
-        let headers = if key.is_empty() { Vec::new() } else { vec![self.format.key_header(key)] };
+        let headers = self.wire.headers(self.endpoint.key.expose());
         let path = self.format.path(&self.model);
-        let call = Post { provider, endpoint: &self.endpoint, path, headers, body };
-        let mut response = post(&self.http, call, &|status, body| self.format.refusal(status, body)).await?;
+        let call = Post { wire: &self.wire, endpoint: &self.endpoint, path, headers, body };
+        let mut response = post(&self.http, call).await?;
         let mut text = Vec::new();
-        while let Some(bytes) = chunk(provider, &mut response).await? {
+        while let Some(bytes) = chunk(self.wire.provider(), &mut response).await? {
             if text.len() + bytes.as_ref().len() > MAX_ANSWER {
                 let message = format!("the response is longer than {MAX_ANSWER} bytes");
                 return Err(self.error(ModelErrorKind::Malformed, message));
@@ -130,20 +113,21 @@ impl<F: Format> HttpImageModel<F> {
     }
 }
 
-impl<F: Format> ImageModel for HttpImageModel<F> {
+impl<W: Wire, F: Format> ImageModel for HttpImageModel<W, F> {
     fn id(&self) -> &str {
         &self.model
     }
 
     fn provider(&self) -> Provider {
-        self.format.provider()
+        self.wire.provider()
     }
 
     fn generate<'a>(&'a self, request: &'a ImageRequest) -> BoxFuture<'a, Result<ImageResponse, ModelError>> {
         Box::pin(async move {
             let body = self.format.body(&self.model, request);
             let body = body.map_err(|reason| self.error(ModelErrorKind::BadRequest, reason))?;
-            let drawn = self.format.read(&self.ask(&body.json).await?)?;
+            let drawn = self.format.read(&self.ask(&body.json).await?);
+            let drawn = drawn.map_err(|failure| failure.within("invalid response").of(self.provider()))?;
             Ok(ImageResponse {
                 images: self.images(&drawn)?,
                 text: drawn.text,

@@ -2,19 +2,17 @@
 //! older models through the images API.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use meerkat_core::{
-    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelError, ModelErrorKind,
-    Provider,
+    Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageSize, ModelErrorKind, Provider,
 };
 use meerkat_fetch::Http;
 use serde_json::{Map, Value, json};
 
 use super::{Format, HttpImageModel, ImagePayload, RequestBody, data_url, without};
 use crate::endpoint::Endpoint;
-use crate::responses::{refusal, refused_in_answer, without_version};
-use crate::wire::{Refusal, error};
+use crate::responses::{Responses, refused_in_answer, without_version};
+use crate::wire::{Failure, object};
 
 /// The model that calls the image tool.
 const CALLER: &str = "gpt-5.4";
@@ -25,10 +23,11 @@ const RESERVED: [&str; 8] = ["model", "prompt", "n", "type", "stream", "input", 
 #[must_use]
 pub fn openai_images(model: String, mut endpoint: Endpoint, http: Http) -> Arc<dyn ImageModel> {
     endpoint.base_url = without_version(&endpoint.base_url).to_owned();
+    let wire = Responses { provider: Provider::OpenAi };
     if model.starts_with("gpt-image-2") {
-        HttpImageModel::shared(ImageTool, model, endpoint, http)
+        Arc::new(HttpImageModel { wire, format: ImageTool, model, endpoint, http })
     } else {
-        HttpImageModel::shared(ImagesApi, model, endpoint, http)
+        Arc::new(HttpImageModel { wire, format: ImagesApi, model, endpoint, http })
     }
 }
 
@@ -38,21 +37,9 @@ struct ImageTool;
 /// The images API.
 struct ImagesApi;
 
-fn bearer(key: &str) -> (&'static str, String) {
-    ("authorization", format!("Bearer {key}"))
-}
-
 impl Format for ImageTool {
-    fn provider(&self) -> Provider {
-        Provider::OpenAi
-    }
-
     fn path(&self, _: &str) -> String {
         "/v1/responses".to_owned()
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        bearer(key)
     }
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
@@ -76,11 +63,11 @@ impl Format for ImageTool {
         Ok(RequestBody { json, warnings: Vec::new() })
     }
 
-    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
+    fn read(&self, answer: &Value) -> Result<ImagePayload, Failure> {
         if answer["status"] == "failed" || answer.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(refused_in_answer(Provider::OpenAi, answer));
+            return Err(refused_in_answer(answer));
         }
-        let items = answer["output"].as_array().ok_or_else(|| malformed("`output` is not a list"))?;
+        let items = answer["output"].as_array().ok_or("`output` is not a list")?;
         let mut drawn = ImagePayload::default();
         for item in items {
             match item["type"].as_str() {
@@ -94,31 +81,15 @@ impl Format for ImageTool {
             }
         }
         if drawn.images.is_empty() && answer["incomplete_details"]["reason"] == "content_filter" {
-            return Err(error(
-                Provider::OpenAi,
-                ModelErrorKind::ContentFilter,
-                "the content filter blocked the image",
-            ));
+            return Err(Failure::new(ModelErrorKind::ContentFilter, "the content filter blocked the image"));
         }
         Ok(drawn)
-    }
-
-    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
-        (refusal(status, body), None)
     }
 }
 
 impl Format for ImagesApi {
-    fn provider(&self) -> Provider {
-        Provider::OpenAi
-    }
-
     fn path(&self, _: &str) -> String {
         "/v1/images/generations".to_owned()
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        bearer(key)
     }
 
     fn body(&self, model: &str, request: &ImageRequest) -> Result<RequestBody, String> {
@@ -136,10 +107,10 @@ impl Format for ImagesApi {
         Ok(RequestBody { json: Value::Object(body), warnings })
     }
 
-    fn read(&self, answer: &Value) -> Result<ImagePayload, ModelError> {
-        let data = answer["data"].as_array().ok_or_else(|| malformed("`data` is not a list"))?;
+    fn read(&self, answer: &Value) -> Result<ImagePayload, Failure> {
+        let data = answer["data"].as_array().ok_or("`data` is not a list")?;
         if data.iter().any(|item| item["url"].is_string() && !item["b64_json"].is_string()) {
-            return Err(malformed("received a URL instead of an image"));
+            return Err("received a URL instead of an image".into());
         }
         Ok(ImagePayload {
             images: data.iter().filter_map(|item| text(&item["b64_json"])).collect(),
@@ -148,24 +119,19 @@ impl Format for ImagesApi {
             metadata: without(answer, &["data"]),
         })
     }
-
-    fn refusal(&self, status: u16, body: &Value) -> (Refusal, Option<Duration>) {
-        (refusal(status, body), None)
-    }
 }
 
 /// Returns the requested options in OpenAI's terms; options left to the provider are omitted.
 fn options(request: &ImageRequest) -> Map<String, Value> {
-    let mut options = Map::new();
-    if let ImageSize::Pixels { width, height } = request.size {
-        options.insert("size".to_owned(), json!(format!("{width}x{height}")));
-    }
-    if request.quality != ImageQuality::Auto {
-        options.insert("quality".to_owned(), json!(request.quality.as_str()));
-    }
-    if request.format != ImageFormat::Auto {
-        options.insert("output_format".to_owned(), json!(request.format.as_str()));
-    }
+    let size = match request.size {
+        ImageSize::Pixels { width, height } => Some(json!(format!("{width}x{height}"))),
+        ImageSize::Auto => None,
+    };
+    let mut options = object([
+        ("size", size),
+        ("quality", (request.quality != ImageQuality::Auto).then(|| json!(request.quality))),
+        ("output_format", (request.format != ImageFormat::Auto).then(|| json!(request.format))),
+    ]);
     let params =
         request.params.iter().filter(|(key, value)| !RESERVED.contains(&key.as_str()) && !value.is_null());
     options.extend(params.map(|(key, value)| (key.clone(), value.clone())));
@@ -193,8 +159,4 @@ fn message_text(message: &Value) -> Option<String> {
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn malformed(what: &str) -> ModelError {
-    error(Provider::OpenAi, ModelErrorKind::Malformed, format!("invalid response: {what}"))
 }

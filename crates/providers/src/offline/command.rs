@@ -103,23 +103,15 @@ fn split_word(line: &str) -> (&str, &str) {
 }
 
 fn read_command<'a>(word: &str, rest: &'a str) -> Option<Command<'a>> {
-    let is = |name: &str| word.eq_ignore_ascii_case(name);
-    if is("say") {
-        Some(Command::Say(rest))
-    } else if rest.is_empty() {
-        None
-    } else if is("think") {
-        Some(Command::Think(rest))
-    } else if is("call") {
-        Some(read_call(rest))
-    } else if is("fail") {
-        Some(read_fail(rest))
-    } else if is("wait") {
-        let time = rest.parse().map(Duration::from_millis).ok()?;
-        Some(Command::Wait(time.min(MAX_WAIT)))
-    } else {
-        None
-    }
+    Some(match word.to_ascii_lowercase().as_str() {
+        "say" => Command::Say(rest),
+        _ if rest.is_empty() => return None,
+        "think" => Command::Think(rest),
+        "call" => read_call(rest),
+        "fail" => read_fail(rest),
+        "wait" => Command::Wait(rest.parse().map(Duration::from_millis).ok()?.min(MAX_WAIT)),
+        _ => return None,
+    })
 }
 
 fn read_call(rest: &str) -> Command<'_> {

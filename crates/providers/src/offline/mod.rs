@@ -75,7 +75,7 @@ impl OfflineModel {
     async fn step(&self, request: &ModelRequest, output: &mut Output<'_>) -> Result<(), ModelError> {
         let (text, since) = last_user(request);
         let mut script = Script::read(&text);
-        let steps_done = since.iter().filter(|m| calls_tools(m)).count();
+        let steps_done = since.iter().filter(|message| !message.tool_calls().is_empty()).count();
         if steps_done < script.parts.len() {
             return self.execute(script.parts.swap_remove(steps_done), request, output).await;
         }
@@ -166,13 +166,6 @@ fn user_content(message: &Message) -> Option<&Content> {
     match message {
         Message::User { content, .. } => Some(content),
         _ => None,
-    }
-}
-
-fn calls_tools(message: &Message) -> bool {
-    match message {
-        Message::Assistant { blocks, .. } => blocks.iter().any(output::is_call),
-        _ => false,
     }
 }
 

@@ -86,10 +86,6 @@ fn add_line(text: &mut Option<String>, line: &str, emit: impl Fn(String)) {
     }
 }
 
-pub(super) const fn is_call(block: &AssistantBlock) -> bool {
-    matches!(block, AssistantBlock::ToolUse { .. })
-}
-
 /// Returns a number for the next call that no call in the request uses, even if a compaction omitted some.
 fn next_call(messages: &[Arc<Message>]) -> u64 {
     let (mut count, mut highest) = (0_u64, 0);

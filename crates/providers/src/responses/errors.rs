@@ -3,10 +3,10 @@
 //! A code takes precedence over a type, and both over the wording of the message, which differs between OpenAI and
 //! compatible servers.
 
-use meerkat_core::{ModelErrorKind, Provider};
+use meerkat_core::ModelErrorKind;
 use serde_json::Value;
 
-use crate::wire::{Refusal, error, kind_of_status};
+use crate::wire::{Failure, kind_of_status};
 
 const OVERFLOW: [&str; 12] = [
     "context length",
@@ -27,19 +27,16 @@ const FILTERED: [&str; 4] = ["usage policy", "usage policies", "content manageme
 const OVERLOADED: [&str; 4] = ["overloaded", "at capacity", "slow down", "loading model"];
 
 /// Parses an error received instead of a response.
-pub(crate) fn refusal(status: u16, body: &Value) -> Refusal {
+pub(crate) fn refusal(status: u16, body: &Value) -> Failure {
     let report = ErrorReport::read(body);
-    Refusal { kind: report.kind_or(kind_of_status(status)), message: report.message }
+    Failure::new(report.kind_or(kind_of_status(status)), report.message)
 }
 
 /// Parses an error received within a stream.
-pub(crate) fn in_stream(provider: Provider, value: &Value) -> meerkat_core::ModelError {
+pub(crate) fn in_stream(value: &Value) -> Failure {
     let report = ErrorReport::read(value);
     let base = report.status.map_or(ModelErrorKind::Server, kind_of_status);
-    let kind = report.kind_or(base);
-    let message =
-        if report.message.trim().is_empty() { "the request failed".to_owned() } else { report.message };
-    error(provider, kind, message)
+    Failure::new(report.kind_or(base), report.message).or("the request failed")
 }
 
 /// Content of an error object.
@@ -64,17 +61,13 @@ impl ErrorReport {
         }
         let text = |key: &str| inner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let status = inner.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let mut message = text("message");
-        if message.is_empty() {
-            message = match inner.get("detail") {
-                Some(Value::String(detail)) => detail.clone(),
-                Some(detail @ (Value::Array(_) | Value::Object(_))) => detail.to_string(),
-                _ => message,
-            };
-        }
-        if message.is_empty() {
-            message = text("code");
-        }
+        let detail = match inner.get("detail") {
+            Some(Value::String(detail)) => detail.clone(),
+            Some(detail @ (Value::Array(_) | Value::Object(_))) => detail.to_string(),
+            _ => String::new(),
+        };
+        let messages = [text("message"), detail, text("code")];
+        let message = messages.into_iter().find(|message| !message.is_empty()).unwrap_or_default();
         Self { code: text("code"), kind: text("type"), message, status }
     }
 

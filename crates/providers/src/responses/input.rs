@@ -6,12 +6,12 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use meerkat_core::{
-    AssistantBlock, Content, ContentBlock, MediaSource, Message, ModelInfo, Provider, ToolResult,
-};
+use meerkat_core::{AssistantBlock, Content, ContentBlock, Message, ModelInfo, Provider, ToolResult};
 use serde_json::{Value, json};
 
-use crate::{history, image_types};
+use crate::history;
+use crate::image_types::{COMMON, inline_image};
+use crate::wire::plain_name;
 
 /// Maximum length of call ids and names.
 const MAX_NAME: usize = 64;
@@ -21,8 +21,9 @@ pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
     let mut items = Vec::new();
     for message in history::normalize(messages, history::tag(info.provider)) {
         match message {
-            Message::System { content, .. } => items.push(notice(&content)),
-            Message::SystemNotice { body, .. } => items.push(notice(&body)),
+            Message::System { content: text, .. } | Message::SystemNotice { body: text, .. } => {
+                items.push(user_message(&[input_text(&format!("[SYSTEM NOTICE] {text}"))]));
+            }
             Message::User { content, .. } => {
                 items.push(user_message(&parts(&content, info.profile.vision)));
             }
@@ -40,14 +41,8 @@ pub(super) fn items(info: &ModelInfo, messages: &[Arc<Message>]) -> Vec<Value> {
 }
 
 /// Replaces characters that OpenAI does not allow in names.
-pub(super) fn plain_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
-    let name: String = name.chars().take(MAX_NAME).map(plain).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
-}
-
-fn notice(text: &str) -> Value {
-    user_message(&[input_text(&format!("[SYSTEM NOTICE] {text}"))])
+pub(super) fn name(name: &str) -> String {
+    plain_name(name, MAX_NAME, "_")
 }
 
 fn user_message(content: &[Value]) -> Value {
@@ -60,16 +55,13 @@ fn input_text(text: &str) -> Value {
 
 /// Converts content into parts; media that the model cannot see is described.
 fn parts(content: &Content, sees_images: bool) -> Vec<Value> {
-    let part = |block: &ContentBlock| match block {
-        ContentBlock::Text { text } if text.trim().is_empty() => None,
-        ContentBlock::Image { media_type, source: MediaSource::Inline { data } } if sees_images => {
-            let Some(media_type) = image_types::readable(media_type, &image_types::COMMON) else {
-                return Some(input_text(&block.to_text()));
-            };
+    let part = |block: &ContentBlock| {
+        if let Some((media_type, data)) = inline_image(block, &COMMON).filter(|_| sees_images) {
             let url = format!("data:{media_type};base64,{data}");
-            Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
+            return Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }));
         }
-        other => Some(input_text(&other.to_text())),
+        let text = block.to_text();
+        (!text.trim().is_empty()).then(|| input_text(&text))
     };
     content.blocks().iter().filter_map(part).collect()
 }
@@ -160,7 +152,7 @@ fn answer_item(provider: Provider, block: &AssistantBlock, has_all_reasoning: bo
         AssistantBlock::ToolUse { id, name, args, .. } => Some(json!({
             "type": "function_call",
             "call_id": call_id(id),
-            "name": plain_name(name),
+            "name": self::name(name),
             "arguments": arguments(args),
         })),
         AssistantBlock::ServerToolContent { content, .. } => {

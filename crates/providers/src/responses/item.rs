@@ -5,14 +5,12 @@
 use meerkat_core::{AssistantBlock, Delta, DeltaSink};
 use serde_json::{Map, Value, json};
 
+use crate::fields::{list, text};
 use crate::history::META_PROVIDER;
+use crate::wire::Failure;
 
 /// Separator between two parts of reasoning.
 const SEPARATOR: &str = "\n\n";
-
-/// Violation of the protocol by an event.
-#[derive(Debug)]
-pub(super) struct ProtocolError(pub(super) String);
 
 /// An output item.
 pub(super) struct Item {
@@ -61,7 +59,7 @@ pub(super) enum Section {
 
 impl Section {
     /// Returns the section and the text of a part in the provider's format; `None` for a part that is not used.
-    pub(super) fn from_part(part: &Value) -> Result<Option<(Self, &str)>, ProtocolError> {
+    pub(super) fn from_part(part: &Value) -> Result<Option<(Self, &str)>, Failure> {
         let (section, key) = match text(part, "type")? {
             Some("output_text") => (Self::Output, "text"),
             Some("refusal") => (Self::Refusal, "refusal"),
@@ -75,7 +73,7 @@ impl Section {
 
 impl Item {
     /// Starts an item without its content.
-    pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, ProtocolError> {
+    pub(super) fn begin(index: Option<u64>, value: &Value) -> Result<Self, Failure> {
         let owned = |key: &str| text(value, key).map(|text| text.map(str::to_owned));
         let kind = match text(value, "type")? {
             Some("message") => Kind::Message { phase: owned("phase")? },
@@ -84,7 +82,7 @@ impl Item {
                 Kind::Call { call_id: owned("call_id")?, name: owned("name")?, arguments: String::new() }
             }
             Some(_) => Kind::Server(value.clone()),
-            None => return Err(ProtocolError("an item has no `type`".to_owned())),
+            None => return Err("an item has no `type`".into()),
         };
         Ok(Self { index, id: owned("id")?, kind, parts: Vec::new(), emitted: String::new() })
     }
@@ -111,13 +109,13 @@ impl Item {
         (section, index): (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<(), Failure> {
         let is_valid = match section {
             Section::Output | Section::Refusal => matches!(self.kind, Kind::Message { .. }),
             Section::Summary | Section::Reasoning => matches!(self.kind, Kind::Reasoning { .. }),
         };
         if !is_valid {
-            return Err(ProtocolError(format!("{section:?} text in an item of another type")));
+            return Err(format!("{section:?} text in an item of another type").into());
         }
         if text.is_empty() {
             return Ok(());
@@ -148,7 +146,7 @@ impl Item {
         position: (Section, u64),
         text: &str,
         deltas: DeltaSink<'_>,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<(), Failure> {
         let streamed = self.part(position.0, position.1).map_or("", |part| part.text.as_str());
         let rest = text.strip_prefix(streamed).unwrap_or_default().to_owned();
         self.append(position, &rest, deltas)
@@ -162,7 +160,7 @@ impl Item {
     }
 
     /// Sets all annotations of a part in the provider's format; a part without any leaves the existing ones.
-    pub(super) fn set_annotations(&mut self, index: u64, value: &Value) -> Result<(), ProtocolError> {
+    pub(super) fn set_annotations(&mut self, index: u64, value: &Value) -> Result<(), Failure> {
         let all = list(value, "annotations")?;
         if let Some(part) = self.part(Section::Output, index).filter(|_| !all.is_empty()) {
             part.annotations = all.iter().filter(|annotation| annotation.is_object()).cloned().collect();
@@ -175,12 +173,12 @@ impl Item {
     }
 
     /// Appends to the arguments of a call.
-    pub(super) fn append_arguments(&mut self, piece: &str) -> Result<(), ProtocolError> {
+    pub(super) fn append_arguments(&mut self, piece: &str) -> Result<(), Failure> {
         self.arguments().map(|arguments| arguments.push_str(piece))
     }
 
     /// Sets the complete arguments of a call.
-    pub(super) fn set_arguments(&mut self, complete: &str) -> Result<(), ProtocolError> {
+    pub(super) fn set_arguments(&mut self, complete: &str) -> Result<(), Failure> {
         let arguments = self.arguments()?;
         if !complete.is_empty() {
             complete.clone_into(arguments);
@@ -188,15 +186,15 @@ impl Item {
         Ok(())
     }
 
-    fn arguments(&mut self) -> Result<&mut String, ProtocolError> {
+    fn arguments(&mut self) -> Result<&mut String, Failure> {
         match &mut self.kind {
             Kind::Call { arguments, .. } => Ok(arguments),
-            _ => Err(ProtocolError("arguments for an item that is not a call".to_owned())),
+            _ => Err("arguments for an item that is not a call".into()),
         }
     }
 
     /// Updates the item from its completed form.
-    pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
+    pub(super) fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let last = Self::begin(self.index, value)?;
         self.id = last.id.or(self.id.take());
         match (&mut self.kind, last.kind) {
@@ -210,12 +208,12 @@ impl Item {
                 return self.set_arguments(text(value, "arguments")?.unwrap_or_default());
             }
             (Kind::Server(own), Kind::Server(last)) if own["type"] == last["type"] => *own = last,
-            _ => return Err(ProtocolError("an item changed its `type`".to_owned())),
+            _ => return Err("an item changed its `type`".into()),
         }
         self.settle_parts(value, deltas)
     }
 
-    fn settle_parts(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
+    fn settle_parts(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         if matches!(self.kind, Kind::Server(_)) {
             return Ok(());
         }
@@ -238,7 +236,7 @@ impl Item {
     }
 
     /// Converts the item into a block; returns `None` if it is empty. `tag` marks its provider.
-    pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, ProtocolError> {
+    pub(super) fn into_block(self, tag: &str) -> Result<Option<AssistantBlock>, Failure> {
         let mut meta = Map::new();
         meta.insert(META_PROVIDER.to_owned(), json!(tag));
         if let Some(id) = &self.id {
@@ -306,51 +304,12 @@ fn reasoning_parts(parts: &[Part]) -> impl Iterator<Item = (String, Value)> {
     summary.into_iter().chain(content)
 }
 
-fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<AssistantBlock, ProtocolError> {
-    let missing = |what: &str| ProtocolError(format!("a function call has no {what}"));
-    let id = id.filter(|id| !id.is_empty()).ok_or_else(|| missing("`call_id`"))?;
-    let name = name.filter(|name| !name.is_empty()).ok_or_else(|| missing("`name`"))?;
+fn call(id: Option<String>, name: Option<String>, arguments: &str) -> Result<AssistantBlock, Failure> {
+    let id = id.filter(|id| !id.is_empty()).ok_or("a function call has no `call_id`")?;
+    let name = name.filter(|name| !name.is_empty()).ok_or("a function call has no `name`")?;
     let args = match arguments.trim() {
         "" => json!({}),
         text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(arguments.to_owned())),
     };
     Ok(AssistantBlock::ToolUse { id, name, args, meta: None })
-}
-
-/// Reads an optional string.
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> Result<Option<&'a str>, ProtocolError> {
-    match value.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(ProtocolError(format!("`{key}` is not a string"))),
-    }
-}
-
-/// Reads an optional whole number.
-pub(super) fn number(value: &Value, key: &str) -> Result<Option<u64>, ProtocolError> {
-    match value.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(number) => match number.as_u64() {
-            Some(number) => Ok(Some(number)),
-            None => Err(ProtocolError(format!("`{key}` is not a whole number"))),
-        },
-    }
-}
-
-/// Reads an optional list.
-pub(super) fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], ProtocolError> {
-    match value.get(key) {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(ProtocolError(format!("`{key}` is not a list"))),
-    }
-}
-
-/// Reads an optional object.
-pub(super) fn object<'a>(value: &'a Value, key: &str) -> Result<Option<&'a Value>, ProtocolError> {
-    match value.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(object @ Value::Object(_)) => Ok(Some(object)),
-        Some(_) => Err(ProtocolError(format!("`{key}` is not an object"))),
-    }
 }

@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use crate::client::WireModel;
 use crate::endpoint::Endpoint;
-use crate::wire::{Body, Decode, Refusal, Wire};
+use crate::wire::{Body, Decode, Failure, Wire};
 
-pub(crate) use errors::{in_stream as refused_in_answer, refusal};
+pub(crate) use errors::in_stream as refused_in_answer;
 
 /// Creates a model served by OpenAI Responses.
 ///
@@ -67,7 +67,7 @@ impl Wire for Responses {
         Box::new(stream::Decoder::new(self.provider))
     }
 
-    fn refusal(&self, status: u16, body: &Value) -> Refusal {
+    fn refusal(&self, status: u16, body: &Value) -> Failure {
         errors::refusal(status, body)
     }
 }

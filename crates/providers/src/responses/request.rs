@@ -5,12 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use crate::schema::{self, Dialect};
-use crate::wire::{Body, is_for_others};
+use crate::wire::{Body, is_reserved, object, system};
 
 /// Minimum that OpenAI accepts for `max_output_tokens`.
 const MIN_OUTPUT_TOKENS: u32 = 16;
-/// Keys that the caller cannot override.
-const RESERVED: [&str; 6] = ["input", "messages", "contents", "tools", "stream", "model"];
 /// Keys of the caller that are mapped to other fields, or not supported here.
 const MAPPED: [&str; 3] = ["reasoning_effort", "web_search", "google_search"];
 const INCLUDE: &str = "include";
@@ -20,31 +18,21 @@ pub(super) fn body(info: &ModelInfo, request: &ModelRequest) -> Body {
     let none = Map::new();
     let params = request.provider_params.as_deref().and_then(Value::as_object).unwrap_or(&none);
     let (tools, left_out) = schema::sanitize(&request.tools, Dialect::OpenAi);
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(info.id));
-    if !request.system.trim().is_empty() {
-        body.insert("instructions".to_owned(), json!(request.system));
-    }
-    body.insert("input".to_owned(), Value::Array(input::items(info, &request.messages)));
     let tools = tool_list(&tools, params.get("web_search"));
-    if !tools.is_empty() {
-        body.insert("tools".to_owned(), Value::Array(tools));
-    }
-    body.insert("max_output_tokens".to_owned(), json!(limit(info, request.max_tokens)));
-    if let Some(temperature) = request.temperature.filter(|_| info.profile.supports_temperature) {
-        body.insert("temperature".to_owned(), decimal(temperature));
-    }
-    if let Some(schema) = &request.output_schema {
-        body.insert("text".to_owned(), json!({ "format": format(schema) }));
-    }
-    if let Some(reasoning) = reasoning(info, params.get("reasoning_effort")) {
-        body.insert("reasoning".to_owned(), reasoning);
-    }
-    if info.profile.supports_reasoning {
-        body.insert(INCLUDE.to_owned(), json!(["reasoning.encrypted_content"]));
-    }
-    body.insert("store".to_owned(), json!(false));
-    body.insert("stream".to_owned(), json!(true));
+    let profile = info.profile;
+    let mut body = object([
+        ("model", Some(json!(info.id))),
+        ("instructions", system(request).map(Value::from)),
+        ("input", Some(input::items(info, &request.messages).into())),
+        ("tools", (!tools.is_empty()).then(|| tools.into())),
+        ("max_output_tokens", Some(json!(limit(info, request.max_tokens)))),
+        ("temperature", request.temperature.filter(|_| profile.supports_temperature).map(decimal)),
+        ("text", request.output_schema.as_ref().map(|schema| json!({ "format": format(schema) }))),
+        ("reasoning", reasoning(info, params.get("reasoning_effort"))),
+        (INCLUDE, profile.supports_reasoning.then(|| json!(["reasoning.encrypted_content"]))),
+        ("store", Some(json!(false))),
+        ("stream", Some(json!(true))),
+    ]);
     pass_through(&mut body, params, info);
     Body { json: Value::Object(body), left_out }
 }
@@ -92,7 +80,7 @@ fn tool_list(tools: &[ToolDef], web_search: Option<&Value>) -> Vec<Value> {
 fn format(output: &OutputSchema) -> Value {
     json!({
         "type": "json_schema",
-        "name": output.name.as_deref().map_or_else(|| "output".to_owned(), input::plain_name),
+        "name": output.name.as_deref().map_or_else(|| "output".to_owned(), input::name),
         "schema": schema::output(&output.schema, Dialect::OpenAi, output.strict),
         "strict": output.strict,
     })
@@ -100,22 +88,20 @@ fn format(output: &OutputSchema) -> Value {
 
 /// Returns the reasoning options: by default if the model reasons, and whenever the caller sets an effort.
 fn reasoning(info: &ModelInfo, effort: Option<&Value>) -> Option<Value> {
-    let effort = effort.filter(|effort| !effort.is_null());
-    match effort {
-        None if info.profile.supports_reasoning => Some(json!({ "effort": "medium", "summary": "auto" })),
-        Some(effort) if info.profile.supports_reasoning && effort != "none" => {
-            Some(json!({ "effort": effort, "summary": "auto" }))
-        }
-        Some(effort) => Some(json!({ "effort": effort })),
-        None => None,
-    }
+    let (is_supported, medium) = (info.profile.supports_reasoning, json!("medium"));
+    let effort = effort.filter(|effort| !effort.is_null()).or(is_supported.then_some(&medium))?;
+    let is_summarized = is_supported && effort != "none";
+    Some(if is_summarized {
+        json!({ "effort": effort, "summary": "auto" })
+    } else {
+        json!({ "effort": effort })
+    })
 }
 
 /// Adds the caller's other parameters; `null` removes a default.
 fn pass_through(body: &mut Map<String, Value>, params: &Map<String, Value>, info: &ModelInfo) {
     for (key, value) in params {
-        let is_handled = RESERVED.contains(&key.as_str()) || MAPPED.contains(&key.as_str());
-        if is_handled || !is_taken(info, key) || is_for_others(info.provider, key) {
+        if MAPPED.contains(&key.as_str()) || !is_taken(info, key) || is_reserved(info.provider, key) {
             continue;
         }
         match (body.get_mut(key), value) {

@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 
 use meerkat_core::{
-    AssistantBlock, DeltaSink, ModelError, ModelErrorKind, ModelResponse, Provider, ResponseStatus,
-    StopReason, Usage,
+    AssistantBlock, DeltaSink, ModelErrorKind, ModelResponse, Provider, ResponseStatus, StopReason, Usage,
 };
 use serde_json::Value;
 
 use super::errors;
 use super::fast_path::{Piece, Place};
-use super::item::{Item, ProtocolError, Section, list, number, object, text};
+use super::item::{Item, Section};
+use crate::fields::{list, object, present, text, typed};
 use crate::history;
 use crate::sse::Event;
-use crate::wire::{Decode, error};
+use crate::wire::{Decode, Failure};
 
 /// End marker of other formats; some servers send it here too.
 const DONE: &str = "[DONE]";
@@ -33,20 +33,8 @@ struct End {
     usage: Usage,
 }
 
-/// Reason that decoding ends early.
-enum Stop {
-    Invalid(ProtocolError),
-    Failed(ModelError),
-}
-
-impl From<ProtocolError> for Stop {
-    fn from(error: ProtocolError) -> Self {
-        Self::Invalid(error)
-    }
-}
-
 impl Decode for Decoder {
-    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), ModelError> {
+    fn event(&mut self, event: &Event<'_>, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let data = event.data.trim();
         if self.end.is_some() || data.is_empty() || data == DONE {
             return Ok(());
@@ -54,32 +42,19 @@ impl Decode for Decoder {
         if self.extend(data, deltas).is_some() {
             return Ok(());
         }
-        let value: Value = serde_json::from_str(data)
-            .map_err(|error| self.malformed(&format!("an event is not JSON: {error}")))?;
+        let value: Value =
+            serde_json::from_str(data).map_err(|error| format!("an event is not JSON: {error}"))?;
         if !value.is_object() {
-            return Err(self.malformed("an event is not an object"));
+            return Err("an event is not an object".into());
         }
-        let name = match text(&value, "type") {
-            Ok(name) => name.unwrap_or(event.name),
-            Err(ProtocolError(reason)) => return Err(self.malformed(&reason)),
-        };
-        self.take(name, &value, deltas).map_err(|stop| match stop {
-            Stop::Invalid(ProtocolError(reason)) => self.malformed(&format!("`{name}`: {reason}")),
-            Stop::Failed(failure) => failure,
-        })
+        let name = text(&value, "type")?.unwrap_or(event.name);
+        self.take(name, &value, deltas).map_err(|failure| failure.within(&format!("`{name}`")))
     }
 
-    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
-        let Some(end) = self.end else {
-            return Err(error(
-                self.provider,
-                ModelErrorKind::StreamCut,
-                "the stream ended before the response did",
-            ));
-        };
+    fn finish(self: Box<Self>) -> Result<ModelResponse, Failure> {
+        let end = self.end.ok_or_else(Failure::cut_off)?;
         let refusals: Vec<_> = self.items.iter().filter_map(Item::refusal).collect();
-        let blocks = blocks(self.items, history::tag(self.provider))
-            .map_err(|ProtocolError(reason)| error(self.provider, ModelErrorKind::Malformed, reason))?;
+        let blocks = blocks(self.items, history::tag(self.provider))?;
         let has_calls = blocks.iter().any(|block| matches!(block, AssistantBlock::ToolUse { .. }));
         let is_usable = has_calls || blocks.iter().any(|block| matches!(block, AssistantBlock::Text { .. }));
         let is_filtered = !refusals.is_empty() || end.stop_reason == Some(StopReason::ContentFilter);
@@ -87,7 +62,7 @@ impl Decode for Decoder {
             let refusal = refusals.join("\n");
             let message =
                 if refusal.is_empty() { "the content filter blocked the response" } else { refusal.as_str() };
-            return Err(error(self.provider, ModelErrorKind::ContentFilter, message));
+            return Err(Failure::new(ModelErrorKind::ContentFilter, message));
         }
         let stop_reason = match end.stop_reason {
             _ if is_filtered => StopReason::ContentFilter,
@@ -105,11 +80,7 @@ impl Decoder {
         Self { provider, items: Vec::new(), end: None }
     }
 
-    fn malformed(&self, message: &str) -> ModelError {
-        error(self.provider, ModelErrorKind::Malformed, message)
-    }
-
-    fn take(&mut self, name: &str, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Stop> {
+    fn take(&mut self, name: &str, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let kind = name.strip_prefix("response.").unwrap_or(name);
         match kind {
             "output_item.added" => self.begin(value)?,
@@ -142,26 +113,24 @@ impl Decoder {
                 self.target_item(value)?.set_arguments(required_text(value, "arguments")?)?;
             }
             "completed" | "incomplete" | "failed" => self.end(kind, value, deltas)?,
-            "error" => return Err(Stop::Failed(errors::in_stream(self.provider, value))),
+            "error" => return Err(errors::in_stream(value)),
             // Self-hosted servers send a bare error, under any name or none.
-            _ if value.get("error").is_some_and(|error| !error.is_null()) => {
-                return Err(Stop::Failed(errors::in_stream(self.provider, value)));
-            }
+            _ if present(value, "error").is_some() => return Err(errors::in_stream(value)),
             _ => {}
         }
         Ok(())
     }
 
-    fn begin(&mut self, value: &Value) -> Result<(), ProtocolError> {
+    fn begin(&mut self, value: &Value) -> Result<(), Failure> {
         let (index, item) = (number(value, "output_index")?, item_of(value)?);
         if self.find(index, &ids(item)?).is_some() {
-            return Err(ProtocolError("an item was added twice".to_owned()));
+            return Err("an item was added twice".into());
         }
         self.items.push(Item::begin(index, item)?);
         Ok(())
     }
 
-    fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
+    fn complete(&mut self, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let (index, value) = (number(value, "output_index")?, item_of(value)?);
         let place = match self.find(index, &ids(value)?) {
             Some(place) => place,
@@ -173,10 +142,10 @@ impl Decoder {
         self.items[place].complete(value, deltas)
     }
 
-    fn part(&mut self, value: &Value, index: &str, deltas: DeltaSink<'_>) -> Result<(), ProtocolError> {
+    fn part(&mut self, value: &Value, index: &str, deltas: DeltaSink<'_>) -> Result<(), Failure> {
         let index = number(value, index)?.unwrap_or_default();
         let item = self.target_item(value)?;
-        let part = object(value, "part")?.ok_or_else(|| ProtocolError("`part` is missing".to_owned()))?;
+        let part = object(value, "part")?.ok_or("`part` is missing")?;
         match Section::from_part(part)? {
             Some((section, text)) => {
                 item.set_text((section, index), text, deltas)?;
@@ -187,9 +156,9 @@ impl Decoder {
     }
 
     /// Returns the item that an event refers to.
-    fn target_item(&mut self, value: &Value) -> Result<&mut Item, ProtocolError> {
+    fn target_item(&mut self, value: &Value) -> Result<&mut Item, Failure> {
         let item = self.item(number(value, "output_index")?, text(value, "item_id")?);
-        item.ok_or_else(|| ProtocolError("the item was never added".to_owned()))
+        Ok(item.ok_or("the item was never added")?)
     }
 
     fn item(&mut self, index: Option<u64>, id: Option<&str>) -> Option<&mut Item> {
@@ -214,12 +183,11 @@ impl Decoder {
         self.items.iter().rposition(|item| item.is_target(index, ids))
     }
 
-    fn end(&mut self, kind: &str, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Stop> {
-        let response = object(value, "response")?;
-        let response = response.ok_or_else(|| ProtocolError("`response` is missing".to_owned()))?;
+    fn end(&mut self, kind: &str, value: &Value, deltas: DeltaSink<'_>) -> Result<(), Failure> {
+        let response = object(value, "response")?.ok_or("`response` is missing")?;
         let status = text(response, "status")?.unwrap_or(kind);
         if kind == "failed" || status == "failed" {
-            return Err(Stop::Failed(errors::in_stream(self.provider, response)));
+            return Err(errors::in_stream(response));
         }
         if self.items.is_empty() {
             for (index, item) in (0..).zip(list(response, "output")?) {
@@ -228,10 +196,8 @@ impl Decoder {
                 self.items.push(item_with_content);
             }
         }
-        let reason = match object(response, "incomplete_details")? {
-            Some(details) => text(details, "reason")?,
-            None => None,
-        };
+        let details = object(response, "incomplete_details")?.unwrap_or(&Value::Null);
+        let reason = text(details, "reason")?;
         let cut = kind == "incomplete" || status == "incomplete";
         let stop_reason = match reason {
             Some("max_output_tokens") => Some(StopReason::MaxTokens),
@@ -245,7 +211,7 @@ impl Decoder {
 }
 
 /// Returns the position that the text of an event belongs to.
-fn place(kind: &str, value: &Value) -> Result<(Section, u64), ProtocolError> {
+fn place(kind: &str, value: &Value) -> Result<(Section, u64), Failure> {
     let (section, key) = match kind.split_once('.').map_or(kind, |(head, _)| head) {
         "output_text" => (Section::Output, "content_index"),
         "refusal" => (Section::Refusal, "content_index"),
@@ -255,36 +221,38 @@ fn place(kind: &str, value: &Value) -> Result<(Section, u64), ProtocolError> {
     Ok((section, number(value, key)?.unwrap_or_default()))
 }
 
-fn required_text<'a>(value: &'a Value, key: &str) -> Result<&'a str, ProtocolError> {
-    text(value, key)?.ok_or_else(|| ProtocolError(format!("`{key}` is missing")))
+fn number(value: &Value, key: &str) -> Result<Option<u64>, Failure> {
+    typed(value, key, "a whole number", Value::as_u64)
 }
 
-fn item_of(value: &Value) -> Result<&Value, ProtocolError> {
-    object(value, "item")?.ok_or_else(|| ProtocolError("`item` is missing".to_owned()))
+fn required_text<'a>(value: &'a Value, key: &str) -> Result<&'a str, Failure> {
+    text(value, key)?.ok_or_else(|| format!("`{key}` is missing").into())
 }
 
-fn ids(item: &Value) -> Result<[Option<&str>; 2], ProtocolError> {
+fn item_of(value: &Value) -> Result<&Value, Failure> {
+    Ok(object(value, "item")?.ok_or("`item` is missing")?)
+}
+
+fn ids(item: &Value) -> Result<[Option<&str>; 2], Failure> {
     Ok([text(item, "id")?, text(item, "call_id")?])
 }
 
-fn usage(response: &Value) -> Result<Usage, ProtocolError> {
-    let Some(usage) = object(response, "usage")? else {
-        return Ok(Usage::default());
+fn usage(response: &Value) -> Result<Usage, Failure> {
+    let usage = object(response, "usage")?.unwrap_or(&Value::Null);
+    let detail = |key: &str| {
+        let details = object(usage, "input_tokens_details")?.unwrap_or(&Value::Null);
+        number(details, key)
     };
-    let mut counted = Usage {
+    Ok(Usage {
         input_tokens: number(usage, "input_tokens")?.unwrap_or_default(),
         output_tokens: number(usage, "output_tokens")?.unwrap_or_default(),
-        ..Usage::default()
-    };
-    if let Some(details) = object(usage, "input_tokens_details")? {
-        counted.cache_read_tokens = number(details, "cached_tokens")?;
-        counted.cache_creation_tokens = number(details, "cache_write_tokens")?;
-    }
-    Ok(counted)
+        cache_read_tokens: detail("cached_tokens")?,
+        cache_creation_tokens: detail("cache_write_tokens")?,
+    })
 }
 
 /// Converts the items into blocks, in order.
-fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, ProtocolError> {
+fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, Failure> {
     let mut blocks = Vec::with_capacity(items.len());
     let mut calls = BTreeSet::new();
     for item in items {
@@ -292,7 +260,7 @@ fn blocks(items: Vec<Item>, tag: &str) -> Result<Vec<AssistantBlock>, ProtocolEr
         if let AssistantBlock::ToolUse { id, .. } = &block
             && !calls.insert(id.clone())
         {
-            return Err(ProtocolError(format!("two function calls have the id `{id}`")));
+            return Err(format!("two function calls have the id `{id}`").into());
         }
         blocks.push(block);
     }

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
-use super::{MAX_NODES, Node, SchemaProblem, types};
+use super::{MAX_NODES, Node, SchemaProblem, allowed_values, types};
 
 /// Maximum length of a note in the description, in bytes; longer ones are dropped.
 const MAX_NOTE: usize = 400;
@@ -24,10 +24,8 @@ impl Lower {
     fn node(&mut self, mut node: Node) -> Result<Node, SchemaProblem> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(SchemaProblem::new(
-                "input_schema",
-                format!("more than {MAX_NODES} nested schemas for gemini"),
-            ));
+            let what = format!("more than {MAX_NODES} nested schemas for gemini");
+            return Err(SchemaProblem::new("input_schema", what));
         }
         if let Some(Value::Array(choices)) = node.remove("anyOf") {
             return self.choice(&node, choices);
@@ -91,9 +89,7 @@ impl Lower {
         let mut out = Node::new();
         let mut notes = Vec::new();
         out.insert("type".to_owned(), kind.into());
-        if let Some(title) = node.remove("title") {
-            out.insert("title".to_owned(), title);
-        }
+        out.extend(node.remove_entry("title"));
         values(&mut node, kind, &mut out, &mut notes);
         match kind {
             "string" => keep_format(&node, &mut out, &["date-time"]),
@@ -115,9 +111,7 @@ impl Lower {
 
     fn array(&mut self, node: &mut Node, out: &mut Node) -> Result<(), SchemaProblem> {
         for key in ["minItems", "maxItems"] {
-            if let Some(value) = node.remove(key) {
-                out.insert(key.to_owned(), value);
-            }
+            out.extend(node.remove_entry(key));
         }
         let items = match (node.remove("prefixItems"), node.remove("items")) {
             (Some(Value::Array(prefix)), _) => self.choice(&Node::new(), prefix)?,
@@ -176,14 +170,6 @@ fn implied(node: &Node) -> Vec<String> {
         &["string", "number", "boolean", "object"]
     };
     kinds.iter().map(|kind| (*kind).to_owned()).collect()
-}
-
-fn allowed_values(node: &Node) -> Option<Vec<Value>> {
-    match (node.get("const"), node.get("enum")) {
-        (Some(value), _) => Some(vec![value.clone()]),
-        (None, Some(Value::Array(values))) => Some(values.clone()),
-        _ => None,
-    }
 }
 
 fn common_kind(values: &[Value]) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Node, types};
+use super::{Node, allowed_values, type_names, types};
 
 /// Narrows a schema by another. Keywords that cannot be merged keep the first value.
 pub(super) fn merge(ours: &mut Node, theirs: Node) {
@@ -60,25 +60,17 @@ fn merge_properties(ours: &mut Map<String, Value>, theirs: Map<String, Value>) {
 }
 
 fn narrow_type(ours: &mut Value, theirs: &Value) {
-    let names = |value: &Value| -> Vec<String> {
-        match value {
-            Value::String(name) => vec![name.clone()],
-            Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            _ => Vec::new(),
-        }
-    };
-    let (left, right) = (names(ours), names(theirs));
-    let has = |list: &[String], name: &str| list.iter().any(|other| other == name);
-    let mut both: Vec<String> = left.iter().filter(|name| has(&right, name)).cloned().collect();
+    let (left, right) = (type_names(ours), type_names(theirs));
+    let mut both: Vec<&str> = left.iter().filter(|name| right.contains(name)).copied().collect();
     let is_integer_of_number =
-        |a: &[String], b: &[String]| has(a, "integer") && has(b, "number") && !has(b, "integer");
+        |a: &[&str], b: &[&str]| a.contains(&"integer") && b.contains(&"number") && !b.contains(&"integer");
     if is_integer_of_number(&left, &right) || is_integer_of_number(&right, &left) {
-        both.push("integer".to_owned());
+        both.push("integer");
     }
-    match both.len() {
-        0 => {}
-        1 => *ours = Value::String(both.remove(0)),
-        _ => *ours = both.into(),
+    match both.as_slice() {
+        [] => {}
+        [only] => *ours = Value::from(*only),
+        _ => *ours = Value::from(both),
     }
 }
 
@@ -153,7 +145,7 @@ fn either(ours: Value, theirs: Value) -> Value {
     if ours.is_empty() || theirs.is_empty() {
         return Value::Object(Node::new());
     }
-    if let (Some(left), Some(right)) = (values(&ours), values(&theirs)) {
+    if let (Some(left), Some(right)) = (allowed_values(&ours), allowed_values(&theirs)) {
         let both: Vec<Value> =
             left.iter().chain(right.iter().filter(|value| !left.contains(value))).cloned().collect();
         let same_type = ours.get("type") == theirs.get("type");
@@ -172,15 +164,6 @@ fn either(ours: Value, theirs: Value) -> Value {
     let mut node = Node::new();
     node.insert("anyOf".to_owned(), unique(choices).into());
     Value::Object(node)
-}
-
-/// Returns the values a schema enumerates, if any.
-fn values(node: &Node) -> Option<Vec<Value>> {
-    match (node.get("const"), node.get("enum")) {
-        (Some(value), _) => Some(vec![value.clone()]),
-        (None, Some(Value::Array(values))) => Some(values.clone()),
-        _ => None,
-    }
 }
 
 /// Removes duplicates.

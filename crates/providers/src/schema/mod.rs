@@ -17,7 +17,6 @@ mod strict;
 mod tests;
 
 use std::collections::HashSet;
-use std::fmt;
 
 use meerkat_core::{Provider, SchemaWarning, ToolDef};
 use serde_json::{Map, Value};
@@ -56,7 +55,8 @@ impl Dialect {
 }
 
 /// A problem that cannot be repaired, and its location in the schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at `{path}`: {what}")]
 struct SchemaProblem {
     path: String,
     what: String,
@@ -65,12 +65,6 @@ struct SchemaProblem {
 impl SchemaProblem {
     fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
-    }
-}
-
-impl fmt::Display for SchemaProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at `{}`: {}", self.path, self.what)
     }
 }
 
@@ -112,10 +106,8 @@ fn repair(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, SchemaProblem> {
     let input_schema = Value::Object(schema);
     let size = input_schema.to_string().len();
     if size > MAX_SCHEMA {
-        return Err(SchemaProblem::new(
-            "input_schema",
-            format!("the schema has {size} bytes; the limit is {MAX_SCHEMA}"),
-        ));
+        let what = format!("the schema has {size} bytes; the limit is {MAX_SCHEMA}");
+        return Err(SchemaProblem::new("input_schema", what));
     }
     let description = shorten(&tool.description);
     Ok(ToolDef { name: tool.name.clone(), description, input_schema })
@@ -125,12 +117,9 @@ fn repair(tool: &ToolDef, dialect: Dialect) -> Result<ToolDef, SchemaProblem> {
 fn root(mut schema: Node) -> Node {
     let mut root = Node::new();
     root.insert("type".to_owned(), "object".into());
+    schema.entry("properties").or_insert_with(|| Value::Object(Node::new()));
     for key in ["title", "description", "properties", "required", "additionalProperties"] {
-        if let Some(value) = schema.remove(key) {
-            root.insert(key.to_owned(), value);
-        } else if key == "properties" {
-            root.insert(key.to_owned(), Value::Object(Node::new()));
-        }
+        root.extend(schema.remove_entry(key));
     }
     root
 }
@@ -145,10 +134,23 @@ fn shorten(text: &str) -> String {
 
 /// Returns the types a schema names; empty if it names none.
 fn types(node: &Node) -> Vec<&str> {
-    match node.get("type") {
-        Some(Value::String(name)) => vec![name],
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+    node.get("type").map(type_names).unwrap_or_default()
+}
+
+fn type_names(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Returns the values that `const` or `enum` allows.
+fn allowed_values(node: &Node) -> Option<Vec<Value>> {
+    match (node.get("const"), node.get("enum")) {
+        (Some(value), _) => Some(vec![value.clone()]),
+        (None, Some(Value::Array(values))) => Some(values.clone()),
+        _ => None,
     }
 }
 
@@ -157,12 +159,9 @@ fn types(node: &Node) -> Vec<&str> {
 pub fn schema_warnings(provider: Provider, schema: &Value) -> Vec<SchemaWarning> {
     let dialect = match provider {
         Provider::Anthropic => Dialect::Anthropic,
-        Provider::OpenAi => Dialect::OpenAi,
         Provider::Gemini => Dialect::Gemini,
-        Provider::SelfHosted | Provider::Other => return Vec::new(),
+        Provider::OpenAi | Provider::SelfHosted | Provider::Other => return Vec::new(),
     };
-    output_warnings(schema, dialect)
-        .into_iter()
-        .map(|(path, message)| SchemaWarning { provider, path, message })
-        .collect()
+    let warning = |(path, message)| SchemaWarning { provider, path, message };
+    output_warnings(schema, dialect).into_iter().map(warning).collect()
 }

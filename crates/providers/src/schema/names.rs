@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::output::each_child;
 use super::{Dialect, Node, SchemaProblem};
 
 const MAX_NAME: usize = 64;
@@ -30,37 +31,15 @@ pub(super) fn check_properties(node: &mut Node, path: &str, dialect: Dialect) ->
     if let Some(Value::Object(properties)) = node.get_mut("properties") {
         properties.retain(|name, _| fits(name, "_.-"));
     }
-    each_child(node, path, &mut |child, path| check_properties(child, path, dialect))
-}
-
-fn each_child(
-    node: &mut Node,
-    path: &str,
-    visit: &mut dyn FnMut(&mut Node, &str) -> Result<(), SchemaProblem>,
-) -> Result<(), SchemaProblem> {
-    for (key, value) in node.iter_mut() {
-        match (key.as_str(), value) {
-            ("items" | "additionalProperties", Value::Object(child)) => {
-                visit(child, &format!("{path}/{key}"))?
-            }
-            ("properties", Value::Object(children)) => {
-                for (name, child) in children {
-                    if let Value::Object(child) = child {
-                        visit(child, &format!("{path}/properties/{name}"))?;
-                    }
-                }
-            }
-            ("anyOf" | "prefixItems", Value::Array(children)) => {
-                for (index, child) in children.iter_mut().enumerate() {
-                    if let Value::Object(child) = child {
-                        visit(child, &format!("{path}/{key}/{index}"))?;
-                    }
-                }
-            }
-            _ => {}
+    let mut checked = Ok(());
+    each_child(node, path, &mut |child, path| {
+        if checked.is_ok()
+            && let Value::Object(child) = child
+        {
+            checked = check_properties(child, path, dialect);
         }
-    }
-    Ok(())
+    });
+    checked
 }
 
 fn fits(name: &str, marks: &str) -> bool {

@@ -34,8 +34,25 @@ const GEMINI_SUPPORTED: [&str; 24] = [
     "required",
     "propertyOrdering",
 ];
-/// Keywords that Anthropic rejects.
-const ANTHROPIC_REJECTED: [&str; 25] = [
+/// Keywords that neither Anthropic nor OpenAI's strict mode accepts.
+const REJECTED: [&str; 14] = [
+    "contains",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+];
+/// Further keywords that Anthropic rejects.
+const ANTHROPIC_REJECTED: [&str; 11] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -45,39 +62,8 @@ const ANTHROPIC_REJECTED: [&str; 25] = [
     "maxLength",
     "maxItems",
     "uniqueItems",
-    "contains",
     "minContains",
     "maxContains",
-    "minProperties",
-    "maxProperties",
-    "patternProperties",
-    "propertyNames",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-];
-/// Keywords that OpenAI rejects in strict mode.
-const STRICT_REJECTED: [&str; 14] = [
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "patternProperties",
-    "propertyNames",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "contains",
-    "minProperties",
-    "maxProperties",
 ];
 /// Keywords that do not constrain values and are removed without a warning.
 const ANNOTATIONS: [&str; 2] = ["$schema", "$comment"];
@@ -86,81 +72,59 @@ const ANNOTATIONS: [&str; 2] = ["$schema", "$comment"];
 ///
 /// In OpenAI's strict mode, an optional property may be returned as null.
 pub(crate) fn output(schema: &Value, dialect: Dialect, strict: bool) -> Value {
-    let rules = match (dialect, strict) {
-        (Dialect::Anthropic, _) => Rules::Anthropic,
-        (Dialect::OpenAi, true) => Rules::OpenAiStrict,
-        (Dialect::OpenAi, false) => return schema.clone(),
-        (Dialect::Gemini, _) => Rules::Gemini,
-    };
-    compile(schema, rules).0
+    if dialect == Dialect::OpenAi && !strict {
+        return schema.clone();
+    }
+    compile(schema, dialect).0
 }
 
 /// Returns the parts of an output schema that a provider does not support: the path and a description of each.
 pub(crate) fn output_warnings(schema: &Value, dialect: Dialect) -> Vec<(String, String)> {
+    compile(schema, dialect).1
+}
+
+fn rejects(dialect: Dialect, key: &str, value: &Value) -> bool {
     match dialect {
-        Dialect::Anthropic => compile(schema, Rules::Anthropic).1,
-        Dialect::OpenAi => Vec::new(),
-        Dialect::Gemini => compile(schema, Rules::Gemini).1,
-    }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Rules {
-    Anthropic,
-    OpenAiStrict,
-    Gemini,
-}
-
-impl Rules {
-    fn rejects(self, key: &str, value: &Value) -> bool {
-        match self {
-            Self::Anthropic => {
-                ANTHROPIC_REJECTED.contains(&key)
-                    || (key == "minItems" && value.as_u64().is_none_or(|n| n > 1))
-            }
-            Self::OpenAiStrict => STRICT_REJECTED.contains(&key),
-            Self::Gemini => !GEMINI_SUPPORTED.contains(&key) && key != "nullable",
+        // Only `minItems` of 0 and 1 are supported.
+        Dialect::Anthropic => {
+            REJECTED.contains(&key)
+                || ANTHROPIC_REJECTED.contains(&key)
+                || (key == "minItems" && value.as_u64().is_none_or(|n| n > 1))
         }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAiStrict => "openai",
-            Self::Gemini => "gemini",
-        }
+        Dialect::OpenAi => REJECTED.contains(&key),
+        Dialect::Gemini => !GEMINI_SUPPORTED.contains(&key) && key != "nullable",
     }
 }
 
-fn compile(schema: &Value, rules: Rules) -> (Value, Vec<(String, String)>) {
+/// Converts a schema, for OpenAI into one of strict mode.
+fn compile(schema: &Value, dialect: Dialect) -> (Value, Vec<(String, String)>) {
     let mut compiled = schema.clone();
-    if rules == Rules::Gemini {
-        rename_definitions(&mut compiled);
+    match dialect {
+        Dialect::Anthropic => {}
+        Dialect::OpenAi => strict::join(&mut compiled),
+        Dialect::Gemini => rename_definitions(&mut compiled),
     }
-    if rules == Rules::OpenAiStrict {
-        strict::join(&mut compiled);
-    }
-    let mut compiler = Compiler { rules, warnings: Vec::new() };
+    let mut compiler = Compiler { dialect, warnings: Vec::new() };
     compiler.node(&mut compiled, "");
     (compiled, compiler.warnings)
 }
 
 struct Compiler {
-    rules: Rules,
+    dialect: Dialect,
     warnings: Vec<(String, String)>,
 }
 
 impl Compiler {
     fn node(&mut self, schema: &mut Value, path: &str) {
         let Value::Object(node) = schema else { return };
-        let (rules, warnings) = (self.rules, &mut self.warnings);
+        let (dialect, warnings) = (self.dialect, &mut self.warnings);
         node.retain(|key, value| {
             if ANNOTATIONS.contains(&key.as_str()) {
                 return false;
             }
-            let is_rejected = rules.rejects(key, value);
+            let is_rejected = rejects(dialect, key, value);
             if is_rejected {
-                let name = rules.name();
+                let name = dialect.as_str();
                 let message =
                     format!("`{key}` is not sent to {name}; the answer is still validated against it");
                 warnings.push((format!("{path}/{}", escaped(key)), message));
@@ -171,10 +135,10 @@ impl Compiler {
         let is_object = types(node).contains(&"object")
             || node.contains_key("properties")
             || node.contains_key("required");
-        if is_object && self.rules != Rules::Gemini {
+        if is_object && self.dialect != Dialect::Gemini {
             self.close(node, path);
         }
-        if self.rules == Rules::OpenAiStrict {
+        if self.dialect == Dialect::OpenAi {
             require_all(node);
         }
     }
@@ -187,7 +151,7 @@ impl Compiler {
             None => !node.contains_key("properties"),
         };
         if is_open {
-            let name = self.rules.name();
+            let name = self.dialect.as_str();
             let message = format!("{name} allows only the listed properties");
             self.warnings.push((format!("{path}/additionalProperties"), message));
         }

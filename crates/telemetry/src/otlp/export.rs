@@ -232,17 +232,16 @@ impl Sender {
             if batch.is_empty() {
                 break;
             }
-            match timeout_at(flush.until, send(&self.client, &self.options, &batch)).await {
-                Ok(Ok(())) => batch.clear(),
-                Ok(Err(SendError::Retryable(reason) | SendError::Permanent(reason))) => {
-                    self.lost.note(batch.len() + self.ended.len(), &reason);
-                    break;
+            let reason = match timeout_at(flush.until, send(&self.client, &self.options, &batch)).await {
+                Ok(Ok(())) => {
+                    batch.clear();
+                    continue;
                 }
-                Err(_) => {
-                    self.lost.note(batch.len() + self.ended.len(), "the collector did not respond in time");
-                    break;
-                }
-            }
+                Ok(Err(SendError::Retryable(reason) | SendError::Permanent(reason))) => reason,
+                Err(_) => "the collector did not respond in time".to_owned(),
+            };
+            self.lost.note(batch.len() + self.ended.len(), &reason);
+            break;
         }
         let _ = flush.done.send(());
     }

@@ -45,74 +45,51 @@ const FAILED: u64 = 2;
 
 /// Encodes a request with these spans.
 pub(super) fn request(resource: &BTreeMap<String, String>, spans: &[Span]) -> Vec<u8> {
-    let mut resource_message = Writer::default();
-    for (key, value) in resource {
-        resource_message.message(1, &pair(key, &Value::Text(value.clone())));
-    }
-    let mut scope = Writer::default();
-    scope.text(1, "meerkat");
-    scope.text(2, env!("CARGO_PKG_VERSION"));
-    let mut scope_spans = Writer::default();
-    scope_spans.message(1, &scope);
-    for item in spans {
-        scope_spans.message(2, &span(item));
-    }
-    scope_spans.text(3, SCHEMA);
-    let mut resource_spans = Writer::default();
-    resource_spans.message(1, &resource_message);
-    resource_spans.message(2, &scope_spans);
-    let mut request = Writer::default();
-    request.message(1, &resource_spans);
-    request.0
+    let pairs = resource.iter().map(|(key, value)| pair(key, &Value::Text(value.clone())));
+    let resource = Writer::default().messages(1, pairs);
+    let scope = Writer::default().text(1, "meerkat").text(2, env!("CARGO_PKG_VERSION"));
+    let scope_spans =
+        Writer::default().message(1, &scope).messages(2, spans.iter().map(span)).text(3, SCHEMA);
+    let resource_spans = Writer::default().message(1, &resource).message(2, &scope_spans);
+    Writer::default().message(1, &resource_spans).0
 }
 
 fn span(span: &Span) -> Writer {
-    let mut writer = Writer::default();
-    writer.bytes(1, &span.trace_id.to_be_bytes());
-    writer.bytes(2, &span.span_id.to_be_bytes());
+    let mut writer =
+        Writer::default().bytes(1, &span.trace_id.to_be_bytes()).bytes(2, &span.span_id.to_be_bytes());
     if !span.state.is_empty() {
-        writer.text(3, &span.state);
+        writer = writer.text(3, &span.state);
     }
     if span.parent_id != 0 {
-        writer.bytes(4, &span.parent_id.to_be_bytes());
+        writer = writer.bytes(4, &span.parent_id.to_be_bytes());
     }
-    writer.text(5, &span.name);
-    writer.number(6, span.kind as u64);
-    writer.fixed(7, span.started);
-    writer.fixed(8, span.ended);
-    for (key, value) in &span.attributes {
-        writer.message(9, &pair(key, value));
-    }
-    if let Some(failure) = &span.failure {
-        let mut status = Writer::default();
-        status.text(2, failure);
-        status.number(3, FAILED);
-        writer.message(15, &status);
-    }
+    let attributes = span.attributes.iter().map(|(key, value)| pair(key, value));
+    let status = |failure: &String| Writer::default().text(2, failure).number(3, FAILED);
     writer
+        .text(5, &span.name)
+        .number(6, span.kind as u64)
+        .fixed(7, span.started)
+        .fixed(8, span.ended)
+        .messages(9, attributes)
+        .messages(15, span.failure.iter().map(status))
 }
 
 fn pair(key: &str, value: &Value) -> Writer {
-    let mut writer = Writer::default();
-    writer.text(1, key);
-    writer.message(2, &any(value));
-    writer
+    Writer::default().text(1, key).message(2, &any(value))
 }
 
 fn any(value: &Value) -> Writer {
-    let mut writer = Writer::default();
+    let writer = Writer::default();
     match value {
         Value::Text(text) => writer.text(1, text),
         Value::Bool(bool) => writer.number(2, u64::from(*bool)),
         Value::Int(number) => writer.number(3, number.cast_unsigned()),
         Value::Double(number) => writer.fixed(4, number.to_bits()),
         Value::Texts(texts) => {
-            let mut list = Writer::default();
-            texts.iter().for_each(|text| list.message(1, &any(&Value::Text(text.clone()))));
-            writer.message(5, &list);
+            let values = texts.iter().map(|text| any(&Value::Text(text.clone())));
+            writer.message(5, &Writer::default().messages(1, values))
         }
     }
-    writer
 }
 
 /// Encodes the fields of a message.
@@ -120,36 +97,41 @@ fn any(value: &Value) -> Writer {
 struct Writer(Vec<u8>);
 
 impl Writer {
-    fn varint(&mut self, mut number: u64) {
+    fn varint(mut self, mut number: u64) -> Self {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);
             number >>= 7;
         }
         self.0.push(number as u8);
+        self
     }
 
-    fn number(&mut self, field: u64, number: u64) {
-        self.varint(field << 3);
-        self.varint(number);
+    fn number(self, field: u64, number: u64) -> Self {
+        self.varint(field << 3).varint(number)
     }
 
-    fn fixed(&mut self, field: u64, number: u64) {
-        self.varint(field << 3 | 1);
-        self.0.extend(number.to_le_bytes());
+    fn fixed(self, field: u64, number: u64) -> Self {
+        let mut writer = self.varint(field << 3 | 1);
+        writer.0.extend(number.to_le_bytes());
+        writer
     }
 
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend(bytes);
+    fn bytes(self, field: u64, bytes: &[u8]) -> Self {
+        let mut writer = self.varint(field << 3 | 2).varint(bytes.len() as u64);
+        writer.0.extend(bytes);
+        writer
     }
 
-    fn text(&mut self, field: u64, text: &str) {
-        self.bytes(field, text.as_bytes());
+    fn text(self, field: u64, text: &str) -> Self {
+        self.bytes(field, text.as_bytes())
     }
 
-    fn message(&mut self, field: u64, message: &Self) {
-        self.bytes(field, &message.0);
+    fn message(self, field: u64, message: &Self) -> Self {
+        self.bytes(field, &message.0)
+    }
+
+    fn messages(self, field: u64, messages: impl Iterator<Item = Self>) -> Self {
+        messages.fold(self, |writer, message| writer.message(field, &message))
     }
 }
 

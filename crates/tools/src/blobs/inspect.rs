@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::storage::ToolStorage;
 
 pub(crate) struct BlobInspect(pub(crate) Arc<dyn ToolStorage>);
@@ -19,21 +19,14 @@ pub(crate) struct Arguments {
     blob_id: String,
 }
 
-#[derive(Serialize)]
-struct BlobInfo {
-    blob_id: String,
-    media_type: String,
-    size_bytes: usize,
-}
-
 impl Builtin for BlobInspect {
     const NAME: &'static str = "blob_inspect";
     const DESCRIPTION: &'static str = "Show a blob's media type and size.";
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (id, blob) = super::find(&*self.0, &arguments.blob_id).await?;
-        json(&BlobInfo { blob_id: id.to_string(), media_type: blob.media_type, size_bytes: blob.data.len() })
+        reply(&json!({ "blob_id": id, "media_type": blob.media_type, "size_bytes": blob.data.len() }))
     }
 }

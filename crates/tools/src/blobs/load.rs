@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::{Root, WorkspacePath};
 use crate::storage::{StoredBlob, ToolStorage};
 
@@ -29,21 +29,13 @@ pub(crate) struct Arguments {
     media_type: Option<String>,
 }
 
-#[derive(Serialize)]
-struct LoadedFile {
-    blob_id: String,
-    media_type: String,
-    path: String,
-    bytes_read: usize,
-}
-
 impl Builtin for BlobLoadFile {
     const NAME: &'static str = "blob_load_file";
     const DESCRIPTION: &'static str = "Store a workspace file as a blob and return its id.";
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.root);
         let (place, data) = blocking(move |_| {
             let place = root.parse_file_path(&arguments.path)?;
@@ -54,7 +46,12 @@ impl Builtin for BlobLoadFile {
         let media_type = arguments.media_type.unwrap_or_else(|| media_type(&place).to_owned());
         let bytes_read = data.len();
         let id = self.shelf.put_blob(StoredBlob { media_type: media_type.clone(), data }).await?;
-        json(&LoadedFile { blob_id: id.to_string(), media_type, path: place.display_path(), bytes_read })
+        reply(&json!({
+            "blob_id": id,
+            "media_type": media_type,
+            "path": place.display_path(),
+            "bytes_read": bytes_read,
+        }))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::{Existing, Root};
 use crate::storage::ToolStorage;
 
@@ -29,37 +29,28 @@ pub(crate) struct Arguments {
     overwrite: bool,
 }
 
-#[derive(Serialize)]
-struct SavedFile {
-    blob_id: String,
-    media_type: String,
-    path: String,
-    bytes_written: usize,
-}
-
 impl Builtin for BlobSaveFile {
     const NAME: &'static str = "blob_save_file";
     const DESCRIPTION: &'static str = "Write a blob to a file in the workspace.";
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (id, blob) = super::find(&*self.shelf, &arguments.blob_id).await?;
         let root = Arc::clone(&self.root);
         let existing = if arguments.overwrite { Existing::Replaced } else { Existing::Refused };
-        let saved = blocking(move |_| {
+        blocking(move |_| {
             let place = root.parse_write_path(&arguments.path)?;
             let mode = root.permissions(&place)?;
             root.make_parents(&place)?;
             root.stage(&place, &blob.data, mode)?.put(existing)?;
-            Ok(SavedFile {
-                blob_id: id.to_string(),
-                media_type: blob.media_type,
-                path: place.display_path(),
-                bytes_written: blob.data.len(),
-            })
+            reply(&json!({
+                "blob_id": id,
+                "media_type": blob.media_type,
+                "path": place.display_path(),
+                "bytes_written": blob.data.len(),
+            }))
         })
-        .await?;
-        json(&saved)
+        .await
     }
 }

@@ -10,7 +10,7 @@ use super::root::Root;
 use super::walk::Walk;
 use crate::Error;
 use crate::blocking::{CancelFlag, blocking};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Reply};
 
 /// Default and maximum number of entries per call.
 const DEFAULT_ENTRIES: usize = 500;
@@ -38,7 +38,7 @@ impl Builtin for ListFiles {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.0);
         blocking(move |abandoned| list(&root, &arguments, abandoned).map(ToolOutput::text)).await
     }

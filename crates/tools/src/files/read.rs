@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::root::{Root, WorkspacePath};
 use crate::Error;
 use crate::blocking::{CancelFlag, blocking};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Reply};
 
 /// Maximum output of one call, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -44,7 +44,7 @@ impl Builtin for ReadFile {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         blocking(move |abandoned| {
             let place = root.parse_file_path(&arguments.path)?;

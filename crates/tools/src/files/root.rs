@@ -80,7 +80,8 @@ impl Root {
 
     /// Returns the type of a file without opening it.
     pub(crate) fn kind(&self, place: &WorkspacePath) -> Result<FileType, Error> {
-        kind(&self.open_at(place, LOOK)?).map_err(|error| place.open_error(error))
+        let stat = fstat(self.open_at(place, LOOK)?).map_err(|error| place.open_error(error))?;
+        Ok(FileType::from_raw_mode(stat.st_mode))
     }
 
     /// Returns `true` if a path exists.
@@ -149,10 +150,6 @@ impl Root {
             Ok(())
         }
     }
-}
-
-fn kind(file: &OwnedFd) -> Result<FileType, rustix::io::Errno> {
-    fstat(file).map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 fn must_be_file(kind: FileType, place: &WorkspacePath) -> Result<(), Error> {

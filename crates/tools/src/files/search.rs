@@ -16,7 +16,7 @@ use super::root::{Root, WorkspacePath};
 use super::walk::{Entry, Walk};
 use crate::Error;
 use crate::blocking::{CancelFlag, blocking};
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Reply};
 
 /// Default and maximum number of matches per call.
 const DEFAULT_MATCHES: usize = 100;
@@ -61,7 +61,7 @@ impl Builtin for SearchFiles {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         blocking(move |abandoned| {
             let limit = arguments.limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
@@ -160,13 +160,12 @@ impl SearchOutput<'_> {
         }
         if self.partial > 0 {
             let separator = if self.text.ends_with('\n') { "" } else { "\n" };
+            let files = match self.partial {
+                1 => "1 file was".to_owned(),
+                count => format!("{count} files were"),
+            };
             let note = format!(
-                "{separator}[{} only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]",
-                if self.partial == 1 {
-                    "1 file was".to_owned()
-                } else {
-                    format!("{} files were", self.partial)
-                }
+                "{separator}[{files} only searched in part: a line is longer than 1 MB, or the file is larger than 256 MB]"
             );
             self.text.push_str(&note);
         }

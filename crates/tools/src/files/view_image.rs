@@ -9,9 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::root::Root;
-use crate::Error;
 use crate::blocking::blocking;
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Reply};
 
 /// Maximum size of an image.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
@@ -31,7 +30,7 @@ impl Builtin for ViewImage {
     const IMPACT: ToolImpact = ToolImpact::ReadOnly;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.0);
         blocking(move |_| {
             let place = root.parse_file_path(&arguments.path)?;

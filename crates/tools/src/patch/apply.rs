@@ -16,7 +16,7 @@ use crate::files::{Existing, Root, Staged, WorkspacePath};
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 /// The files that a patch changed.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct PatchSummary {
     status: &'static str,
     added_files: Vec<String>,
@@ -38,12 +38,7 @@ struct Before {
 
 /// Applies a patch, or changes nothing.
 pub(super) fn apply(root: &Root, changes: Vec<FileChange>) -> Result<PatchSummary, Error> {
-    let mut applied = PatchSummary {
-        status: "success",
-        added_files: Vec::new(),
-        modified_files: Vec::new(),
-        deleted_files: Vec::new(),
-    };
+    let mut applied = PatchSummary { status: "success", ..PatchSummary::default() };
     let mut plan = Plan { root, named: BTreeSet::new(), steps: Vec::new() };
     for change in changes {
         match change {

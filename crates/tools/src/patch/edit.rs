@@ -18,7 +18,13 @@ pub(super) fn edit(path: &str, text: &str, hunks: &[Hunk]) -> Result<String, Pat
     let mut new: Vec<String> = Vec::with_capacity(old.len());
     let mut done = 0;
     for (index, hunk) in hunks.iter().enumerate() {
-        let at = find(&old, done, hunk).map_err(|missing| missing.error(path, index + 1))?;
+        let at = find(&old, done, hunk).map_err(|anchor| {
+            let (path, hunk) = (path.to_owned(), index + 1);
+            match anchor.map(str::to_owned) {
+                Some(anchor) => PatchError::NoAnchor { path, hunk, anchor },
+                None => PatchError::NoMatch { path, hunk },
+            }
+        })?;
         new.extend(old[done..at].iter().map(|line| (*line).to_owned()));
         done = at;
         for line in &hunk.lines {
@@ -42,51 +48,26 @@ pub(super) fn edit(path: &str, text: &str, hunks: &[Hunk]) -> Result<String, Pat
     Ok(text)
 }
 
-enum Missing {
-    Anchor(String),
-    Lines,
-}
-
-impl Missing {
-    fn error(self, path: &str, hunk: usize) -> PatchError {
-        let path = path.to_owned();
-        match self {
-            Self::Anchor(anchor) => PatchError::NoAnchor { path, hunk, anchor },
-            Self::Lines => PatchError::NoMatch { path, hunk },
-        }
-    }
-}
-
-/// Returns the line at which a hunk starts, at `from` or after it.
-fn find(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, Missing> {
-    let from = match &hunk.anchor {
+/// Returns the line at which a hunk starts, at `from` or after it; or the anchor, if it is not found.
+fn find<'a>(old: &[&str], from: usize, hunk: &'a Hunk) -> Result<usize, Option<&'a str>> {
+    let from = match hunk.anchor.as_deref() {
         None => from,
-        Some(anchor) => {
-            let found = position(old, from, &[anchor.as_str()], Place::Anywhere);
-            found.ok_or_else(|| Missing::Anchor(anchor.clone()))? + 1
-        }
+        Some(anchor) => position(old, from, &[anchor]).ok_or(Some(anchor))? + 1,
     };
     let wanted: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
     if wanted.is_empty() {
         return Ok(if hunk.anchor.is_some() && !hunk.ends_file { from } else { old.len() });
     }
-    let place = if hunk.ends_file { Place::End } else { Place::Anywhere };
-    position(old, from, &wanted, place).ok_or(Missing::Lines)
+    let end = if hunk.ends_file { old.len().saturating_sub(wanted.len()) } else { 0 };
+    position(old, from.max(end), &wanted).ok_or(None)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Anywhere,
-    End,
-}
-
-fn position(old: &[&str], from: usize, wanted: &[&str], place: Place) -> Option<usize> {
+fn position(old: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
     let last = old.len().checked_sub(wanted.len())?;
-    let first = if place == Place::End { last.max(from) } else { from };
     let fits = |at: usize, alike: fn(&str, &str) -> bool| {
         old[at..at + wanted.len()].iter().zip(wanted).all(|(one, other)| alike(one, other))
     };
-    LIKENESS.iter().find_map(|alike| (first..=last).find(|at| fits(*at, *alike)))
+    LIKENESS.iter().find_map(|alike| (from..=last).find(|at| fits(*at, *alike)))
 }
 
 impl Line {

@@ -6,14 +6,13 @@ mod parse;
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::parse::PatchError;
-use crate::Error;
+use self::parse::{FileChange, PatchError};
 use crate::blocking::blocking;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::Root;
 
 /// Maximum length of a patch.
@@ -39,13 +38,13 @@ impl Builtin for ApplyPatch {
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, _: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, _: SessionId) -> Reply {
         let root = Arc::clone(&self.0);
         blocking(move |_| {
             if arguments.patch.len() > MAX_PATCH {
                 return Err(PatchError::TooLong.into());
             }
-            json(&apply::apply(&root, parse::parse(&arguments.patch)?)?)
+            reply(&apply::apply(&root, parse::parse(&arguments.patch)?)?)
         })
         .await
     }
@@ -53,27 +52,20 @@ impl Builtin for ApplyPatch {
 
 /// Returns the files that a patch names; `None` if it cannot be parsed.
 pub(crate) fn patched_files(patch: &str) -> Option<Vec<String>> {
-    let mut files = Vec::new();
-    for change in parse::parse(patch).ok()? {
-        match change {
-            parse::FileChange::Add { path, .. } | parse::FileChange::Delete { path } => files.push(path),
-            parse::FileChange::Update { path, move_to, .. } => {
-                files.extend([path].into_iter().chain(move_to))
-            }
-        }
-    }
-    Some(files)
+    let files = |change| match change {
+        FileChange::Add { path, .. } | FileChange::Delete { path } => vec![path],
+        FileChange::Update { path, move_to, .. } => [path].into_iter().chain(move_to).collect(),
+    };
+    Some(parse::parse(patch).ok()?.into_iter().flat_map(files).collect())
 }
 
 /// Parses a patch and applies it to a text, for fuzzing.
 pub(crate) fn try_patch(patch: &str, text: &str) -> usize {
     let Ok(changes) = parse::parse(patch) else { return 0 };
-    let edited = |change: &parse::FileChange| match change {
-        parse::FileChange::Update { path, hunks, .. } => {
-            edit::edit(path, text, hunks).map_or(0, |text| text.len())
-        }
-        parse::FileChange::Add { lines, .. } => lines.len(),
-        parse::FileChange::Delete { .. } => 0,
+    let edited = |change: &FileChange| match change {
+        FileChange::Update { path, hunks, .. } => edit::edit(path, text, hunks).map_or(0, |text| text.len()),
+        FileChange::Add { lines, .. } => lines.len(),
+        FileChange::Delete { .. } => 0,
     };
     changes.iter().map(edited).sum()
 }

@@ -178,11 +178,9 @@ impl<'a> Lines<'a> {
             let line = hunk_line(line)
                 .ok_or_else(|| self.wrong("a hunk's line must start with a space, `-`, or `+`"))?;
             // The first `@@` is optional.
-            if hunks.is_empty() {
-                hunks.push(Hunk::default());
-            }
-            if let Some(hunk) = hunks.last_mut() {
-                hunk.lines.push(line);
+            match hunks.last_mut() {
+                Some(hunk) => hunk.lines.push(line),
+                None => hunks.push(Hunk { lines: vec![line], ..Hunk::default() }),
             }
         }
         Ok(hunks)

@@ -58,13 +58,10 @@ impl Capture {
             return VisibleOutput { text: text.into_owned(), lossy };
         }
         let tail = text[cut..].to_owned();
-        let note = note(cut + dropped, shelf.put_blob(text_blob(bytes)).await.ok().as_ref());
+        let blob = StoredBlob { media_type: "text/plain".to_owned(), data: bytes };
+        let note = note(cut + dropped, shelf.put_blob(blob).await.ok().as_ref());
         VisibleOutput { text: format!("{note}\n{tail}"), lossy }
     }
-}
-
-fn text_blob(data: Vec<u8>) -> StoredBlob {
-    StoredBlob { media_type: "text/plain".to_owned(), data }
 }
 
 fn note(omitted: usize, blob: Option<&BlobId>) -> String {

@@ -147,23 +147,16 @@ impl Reader<'_> {
     /// Parses an operator between commands, and returns whether another command must follow.
     fn operator(&mut self, first: char) -> Result<bool, CommandParseError> {
         self.rest.next();
-        let second = self.rest.peek().copied();
-        match (first, second) {
-            (';', Some(';' | '&')) | ('&' | '|', Some('>')) => Err(CommandParseError::Structure),
-            ('&', Some('&')) | ('|', Some('|' | '&')) => {
-                self.rest.next();
-                self.end_command(Empty::Wrong)?;
-                Ok(true)
-            }
-            ('|', _) => {
-                self.end_command(Empty::Wrong)?;
-                Ok(true)
-            }
-            _ => {
-                self.end_command(Empty::Wrong)?;
-                Ok(false)
-            }
+        let pair = (first, self.rest.peek().copied());
+        if matches!(pair, (';', Some(';' | '&')) | ('&' | '|', Some('>'))) {
+            return Err(CommandParseError::Structure);
         }
+        let is_double = matches!(pair, ('&', Some('&')) | ('|', Some('|' | '&')));
+        if is_double {
+            self.rest.next();
+        }
+        self.end_command(Empty::Wrong)?;
+        Ok(is_double || first == '|')
     }
 
     fn redirection(&mut self) -> Result<(), CommandParseError> {

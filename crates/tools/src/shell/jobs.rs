@@ -118,19 +118,19 @@ impl Record {
     }
 
     fn finished(&self, redactor: &Redactor) -> FinishedJob {
-        let state = self.state();
-        let status = match &state {
-            State::Completed { .. } => JobStatus::Completed,
-            State::Cancelled { .. } => JobStatus::Cancelled,
-            State::TimedOut { .. } => JobStatus::Terminated,
-            State::Failed { .. } | State::Running { .. } => JobStatus::Failed,
-        };
-        let detail = match state {
-            State::Completed { exit_code: Some(code), .. } => format!("exit code {code}"),
-            State::Completed { exit_code: None, .. } => "terminated by a signal".to_owned(),
-            State::Failed { error, .. } => error,
-            State::TimedOut { .. } => format!("stopped after {} seconds", self.timeout_secs),
-            State::Cancelled { .. } | State::Running { .. } => "cancelled".to_owned(),
+        let (status, detail) = match self.state() {
+            State::Completed { exit_code: Some(code), .. } => {
+                (JobStatus::Completed, format!("exit code {code}"))
+            }
+            State::Completed { exit_code: None, .. } => {
+                (JobStatus::Completed, "terminated by a signal".to_owned())
+            }
+            State::Failed { error, .. } => (JobStatus::Failed, error),
+            State::TimedOut { .. } => {
+                (JobStatus::Terminated, format!("stopped after {} seconds", self.timeout_secs))
+            }
+            State::Cancelled { .. } => (JobStatus::Cancelled, "cancelled".to_owned()),
+            State::Running { .. } => (JobStatus::Failed, "cancelled".to_owned()),
         };
         let name = redactor.redact(&self.command).chars().take(120).collect();
         FinishedJob { id: self.id.clone(), name, status, detail }

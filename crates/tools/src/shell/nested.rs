@@ -27,14 +27,6 @@ struct Wrapper {
     valued: &'static [&'static str],
     /// Number of arguments before the command.
     operands: usize,
-    does: OwnAction,
-}
-
-/// A wrapper's own action.
-#[derive(Clone, Copy)]
-enum OwnAction {
-    Nothing,
-    Something,
 }
 
 const fn wrapper(
@@ -42,39 +34,26 @@ const fn wrapper(
     flags: &'static [&'static str],
     valued: &'static [&'static str],
     operands: usize,
-    does: OwnAction,
 ) -> Wrapper {
-    Wrapper { name, flags, valued, operands, does }
+    Wrapper { name, flags, valued, operands }
 }
 
 /// An option that is not listed hides the command.
 const WRAPPERS: [Wrapper; 14] = [
-    wrapper("builtin", &["--"], &[], 0, OwnAction::Nothing),
-    wrapper("busybox", &[], &[], 0, OwnAction::Nothing),
-    wrapper("chroot", &["--"], &[], 1, OwnAction::Something),
-    wrapper("command", &["-p", "--"], &[], 0, OwnAction::Nothing),
-    wrapper("doas", &["-n", "--"], &["-u"], 0, OwnAction::Something),
-    wrapper("exec", &["-c", "-l", "--"], &["-a"], 0, OwnAction::Nothing),
-    wrapper("ionice", &["-t", "--"], &["-c", "-n"], 0, OwnAction::Nothing),
-    wrapper("nice", &["--"], &["-n"], 0, OwnAction::Nothing),
-    wrapper("nohup", &["--"], &[], 0, OwnAction::Nothing),
-    wrapper("setsid", &["-c", "-f", "-w", "--"], &[], 0, OwnAction::Nothing),
-    wrapper("stdbuf", &["--"], &["-i", "-o", "-e"], 0, OwnAction::Nothing),
-    wrapper(
-        "sudo",
-        &["-A", "-b", "-E", "-H", "-k", "-n", "-S", "--"],
-        &["-u", "-g", "-p"],
-        0,
-        OwnAction::Something,
-    ),
-    wrapper("taskset", &["-c", "-a", "--"], &[], 1, OwnAction::Nothing),
-    wrapper(
-        "timeout",
-        &["-v", "--foreground", "--preserve-status", "--"],
-        &["-s", "-k"],
-        1,
-        OwnAction::Nothing,
-    ),
+    wrapper("builtin", &["--"], &[], 0),
+    wrapper("busybox", &[], &[], 0),
+    wrapper("chroot", &["--"], &[], 1),
+    wrapper("command", &["-p", "--"], &[], 0),
+    wrapper("doas", &["-n", "--"], &["-u"], 0),
+    wrapper("exec", &["-c", "-l", "--"], &["-a"], 0),
+    wrapper("ionice", &["-t", "--"], &["-c", "-n"], 0),
+    wrapper("nice", &["--"], &["-n"], 0),
+    wrapper("nohup", &["--"], &[], 0),
+    wrapper("setsid", &["-c", "-f", "-w", "--"], &[], 0),
+    wrapper("stdbuf", &["--"], &["-i", "-o", "-e"], 0),
+    wrapper("sudo", &["-A", "-b", "-E", "-H", "-k", "-n", "-S", "--"], &["-u", "-g", "-p"], 0),
+    wrapper("taskset", &["-c", "-a", "--"], &[], 1),
+    wrapper("timeout", &["-v", "--foreground", "--preserve-status", "--"], &["-s", "-k"], 1),
 ];
 
 /// The wrapper for `xargs`, which adds arguments.
@@ -83,10 +62,12 @@ const XARGS: Wrapper = wrapper(
     &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--"],
     &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s"],
     0,
-    OwnAction::Nothing,
 );
 /// The wrapper for `env`, which sets variables.
-const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"], 0, OwnAction::Something);
+const ENV: Wrapper = wrapper("env", &["-", "-i", "-v", "-0", "--"], &["-u", "-C"], 0);
+
+/// Wrappers that also act themselves.
+const ACTING: [&str; 4] = ["chroot", "doas", "env", "sudo"];
 
 const SHELLS: [&str; 6] = ["ash", "bash", "dash", "ksh", "sh", "zsh"];
 
@@ -165,7 +146,7 @@ pub(super) fn launch(command: &SimpleCommand) -> Result<NestedCommands, CommandP
     }
     Ok(match name {
         "env" => env(words),
-        "xargs" => xargs(words),
+        "xargs" => XARGS.runs(XARGS.command(words)),
         "find" => find(words),
         // The file names that a pattern expands to would be run as code.
         "eval" if words.iter().any(|word| word.kind == WordKind::Pattern) => {
@@ -183,20 +164,27 @@ pub(super) fn launch(command: &SimpleCommand) -> Result<NestedCommands, CommandP
 impl Wrapper {
     fn inspect(&self, words: &[Word]) -> Result<NestedCommands, CommandParseError> {
         match self.command(words) {
-            Some([]) => Ok(NestedCommands::Nothing),
             // `sudo` accepts variables before the command.
             Some([first, ..]) if first.text.contains('=') => Err(CommandParseError::Assignment),
-            Some([first, ..]) if is_unknown(first) => Ok(NestedCommands::Hidden),
-            Some(inner) => Ok(self.runs(inner.to_vec())),
-            None => Ok(NestedCommands::Hidden),
+            inner => Ok(self.runs(inner)),
         }
     }
 
-    fn runs(&self, words: Vec<Word>) -> NestedCommands {
+    fn runs(&self, inner: Option<&[Word]>) -> NestedCommands {
+        let mut words = match inner {
+            Some([]) => return NestedCommands::Nothing,
+            Some([first, ..]) if is_unknown(first) => return NestedCommands::Hidden,
+            Some(inner) => inner.to_vec(),
+            None => return NestedCommands::Hidden,
+        };
+        if self.name == "xargs" {
+            words.push(Word { text: "*".to_owned(), kind: WordKind::Pattern });
+        }
         let inner = vec![SimpleCommand { words, files: Vec::new() }];
-        match self.does {
-            OwnAction::Nothing => NestedCommands::Only(inner),
-            OwnAction::Something => NestedCommands::Additional(inner),
+        if ACTING.contains(&self.name) {
+            NestedCommands::Additional(inner)
+        } else {
+            NestedCommands::Only(inner)
         }
     }
 
@@ -228,13 +216,8 @@ impl Wrapper {
 }
 
 fn env(words: &[Word]) -> NestedCommands {
-    let Some(rest) = ENV.command(words) else { return NestedCommands::Hidden };
-    let set = rest.iter().take_while(|word| word.text.contains('=')).count();
-    match &rest[set..] {
-        [] => NestedCommands::Nothing,
-        [first, ..] if is_unknown(first) => NestedCommands::Hidden,
-        inner => ENV.runs(inner.to_vec()),
-    }
+    let set = |rest: &[Word]| rest.iter().take_while(|word| word.text.contains('=')).count();
+    ENV.runs(ENV.command(words).map(|rest| &rest[set(rest)..]))
 }
 
 /// Returns `true` if a command is `env` with variables to set.
@@ -253,18 +236,6 @@ fn trap(words: &[Word]) -> Result<NestedCommands, CommandParseError> {
         [code, ..] if code.kind == WordKind::Pattern => Ok(NestedCommands::Unknown),
         [code, ..] if ["-", "-l", "-p"].contains(&code.text.as_str()) => Ok(NestedCommands::Nothing),
         [code, ..] => Ok(NestedCommands::Additional(parse(&code.text)?)),
-    }
-}
-
-fn xargs(words: &[Word]) -> NestedCommands {
-    match XARGS.command(words) {
-        None => NestedCommands::Hidden,
-        Some([]) => NestedCommands::Nothing,
-        Some([first, ..]) if is_unknown(first) => NestedCommands::Hidden,
-        Some(inner) => {
-            let more = Word { text: "*".to_owned(), kind: WordKind::Pattern };
-            XARGS.runs(inner.iter().cloned().chain([more]).collect())
-        }
     }
 }
 
@@ -329,6 +300,6 @@ fn interpreter(name: &str, words: &[Word]) -> NestedCommands {
     if is_unseen { NestedCommands::Unknown } else { NestedCommands::Nothing }
 }
 
-fn joined(words: &[Word]) -> String {
+pub(super) fn joined(words: &[Word]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }

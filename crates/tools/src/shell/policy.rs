@@ -1,8 +1,10 @@
 //! Policies for commands: word patterns, matched against every command that a line runs.
 
+use meerkat_process::fits_pattern;
+
 use super::builtins::is_opaque;
 use super::command::{CommandParseError, SimpleCommand, Word, WordKind, parse};
-use super::nested::{NestedCommands, launch, sets_variables};
+use super::nested::{NestedCommands, joined, launch, sets_variables};
 
 /// Commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -171,19 +173,7 @@ fn all_fit(wanted: &[&str], words: &[Word]) -> bool {
 
 /// Matches a word; `*` matches any characters except `/`, unless it is the whole pattern.
 fn glob(pattern: &str, text: &str) -> bool {
-    if pattern == "*" {
-        return true;
-    }
-    let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
-    let Some(rest) = text.strip_prefix(head) else { return false };
-    let reach = rest.find('/').unwrap_or(rest.len());
-    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]).take_while(|at| *at <= reach);
-    ends.into_iter().any(|at| glob_tail(tail, &rest[at..]))
-}
-
-fn glob_tail(pattern: &str, text: &str) -> bool {
-    // A star inside a word is never the whole pattern.
-    if pattern == "*" { !text.contains('/') } else { glob(pattern, text) }
+    pattern == "*" || fits_pattern(pattern, text)
 }
 
 impl SimpleCommand {
@@ -192,8 +182,7 @@ impl SimpleCommand {
     }
 
     fn display(&self) -> String {
-        let words: Vec<_> = self.words.iter().map(|word| word.text.as_str()).collect();
-        words.join(" ").chars().take(200).collect()
+        joined(&self.words).chars().take(200).collect()
     }
 }
 

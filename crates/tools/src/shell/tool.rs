@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{Redactor, SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{Redactor, SessionId, ToolImpact};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::jobs::{Jobs, State};
 use super::process::{CommandLimits, CommandResult, CommandRunner, End};
-use super::{Sandbox, ShellOptions, process};
-use crate::Error;
-use crate::builtin::{Builtin, json};
+use super::{Sandbox, ShellOptions};
+use crate::builtin::{Builtin, Reply, reply};
 use crate::files::Root;
 use crate::storage::ToolStorage;
 
@@ -42,27 +42,6 @@ pub(crate) struct Arguments {
     background: bool,
 }
 
-#[derive(Serialize)]
-struct Reply {
-    exit_code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    timed_out: bool,
-    duration_secs: f64,
-    stdout_lossy: bool,
-    stderr_lossy: bool,
-    /// Set if the command ran without a sandbox.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct StartedJob {
-    job_id: String,
-    status: &'static str,
-    message: &'static str,
-}
-
 impl Builtin for Shell {
     const NAME: &'static str = "shell";
     const DESCRIPTION: &'static str = "Run a shell command in the workspace. By default it can only modify workspace \
@@ -71,7 +50,7 @@ impl Builtin for Shell {
     const IMPACT: ToolImpact = ToolImpact::Destructive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Reply {
         let place = self.root.parse_path(arguments.working_dir.as_deref().unwrap_or("."))?;
         let dir = self.root.dir(&place)?;
         let limit = arguments.timeout_secs.map_or(self.options.timeout, Duration::from_secs);
@@ -83,34 +62,31 @@ impl Builtin for Shell {
         let never = std::future::pending();
         let terms = CommandLimits { options: &self.options, secrets: self.root.secrets(), limit };
         let ended = self.host.run(&arguments.command, &dir, terms, never).await?;
-        json(&self.reply(ended).await)
+        reply(&self.reply(ended).await)
     }
 }
 
 impl Shell {
-    async fn reply(&self, ended: process::CommandResult) -> Reply {
+    async fn reply(&self, ended: CommandResult) -> Value {
         let CommandResult { end, stdout, stderr, duration } = ended;
         let stdout = stdout.to_visible(&*self.shelf, &self.redactor).await;
         let stderr = stderr.to_visible(&*self.shelf, &self.redactor).await;
-        Reply {
-            exit_code: if let End::Exited(code) = end { code } else { None },
-            timed_out: end == End::TimedOut,
-            duration_secs: duration.as_secs_f64(),
-            stdout: stdout.text,
-            stderr: stderr.text,
-            stdout_lossy: stdout.lossy,
-            stderr_lossy: stderr.lossy,
-            sandbox: (self.options.sandbox == Sandbox::Off).then_some("off"),
+        let mut reply = json!({
+            "exit_code": if let End::Exited(code) = end { code } else { None },
+            "stdout": stdout.text,
+            "stderr": stderr.text,
+            "timed_out": end == End::TimedOut,
+            "duration_secs": duration.as_secs_f64(),
+            "stdout_lossy": stdout.lossy,
+            "stderr_lossy": stderr.lossy,
+        });
+        if self.options.sandbox == Sandbox::Off {
+            reply["sandbox"] = json!("off");
         }
+        reply
     }
 
-    fn begin(
-        &self,
-        session: SessionId,
-        command: String,
-        dir: PathBuf,
-        limit: Duration,
-    ) -> Result<ToolOutput, Error> {
+    fn begin(&self, session: SessionId, command: String, dir: PathBuf, limit: Duration) -> Reply {
         let (host, shelf, options) = (Arc::clone(&self.host), Arc::clone(&self.shelf), self.options.clone());
         let (root, redactor) = (Arc::clone(&self.root), self.redactor.clone());
         let about = (dir.display().to_string(), limit.as_secs());
@@ -120,10 +96,10 @@ impl Shell {
             let ended = host.run(&record.command, &dir, terms, cancelled).await;
             record.finish(State::from_result(ended, &*shelf, &redactor).await);
         })?;
-        json(&StartedJob {
-            job_id: record.id.clone(),
-            status: "running",
-            message: "you are notified when it has finished; use shell_job_status to see its output",
-        })
+        reply(&json!({
+            "job_id": record.id,
+            "status": "running",
+            "message": "you are notified when it has finished; use shell_job_status to see its output",
+        }))
     }
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{Priority, Status, Task, TaskStore};
-use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 
 pub(crate) struct TaskCreate(pub(crate) Arc<TaskStore>);
 
@@ -48,7 +47,7 @@ impl Builtin for TaskCreate {
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Reply {
         let now = self.0.now();
         let task = Task {
             id: Uuid::now_v7().to_string(),
@@ -66,6 +65,6 @@ impl Builtin for TaskCreate {
             owner: arguments.owner,
             metadata: arguments.metadata.unwrap_or_default(),
         };
-        json(&self.0.add(session, task).await?)
+        reply(&self.0.add(session, task).await?)
     }
 }

@@ -1,14 +1,12 @@
 //! The tasks that an agent records for itself: durable, and separate for each session.
 
 mod create;
-mod get;
-mod list;
+mod read;
 mod store;
 mod update;
 
 pub(crate) use create::TaskCreate;
-pub(crate) use get::TaskGet;
-pub(crate) use list::TaskList;
+pub(crate) use read::{TaskGet, TaskList};
 pub(crate) use store::TaskStore;
 pub(crate) use update::TaskUpdate;
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{SessionId, ToolImpact, ToolOutput};
+use meerkat_core::{SessionId, ToolImpact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Priority, Status, Task, TaskStore};
-use crate::Error;
-use crate::builtin::{Builtin, json};
+use crate::builtin::{Builtin, Reply, reply};
 
 pub(crate) struct TaskUpdate(pub(crate) Arc<TaskStore>);
 
@@ -48,9 +47,9 @@ impl Builtin for TaskUpdate {
     const IMPACT: ToolImpact = ToolImpact::Additive;
     type Arguments = Arguments;
 
-    async fn run(&self, arguments: Arguments, session: SessionId) -> Result<ToolOutput, Error> {
+    async fn run(&self, arguments: Arguments, session: SessionId) -> Reply {
         let id = arguments.id.clone();
-        json(&self.0.change(session, &id, |task| arguments.change(task)).await?)
+        reply(&self.0.change(session, &id, |task| arguments.change(task)).await?)
     }
 }
 

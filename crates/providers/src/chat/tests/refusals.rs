@@ -2,10 +2,10 @@ use meerkat_core::{ModelErrorKind, Provider};
 use serde_json::{Value, json};
 
 use super::wire;
-use crate::wire::{Refusal, Wire as _};
+use crate::wire::{Failure, Wire as _};
 
 fn refusal(status: u16, body: &Value) -> (ModelErrorKind, String) {
-    let Refusal { kind, message } = wire(Provider::SelfHosted).refusal(status, body);
+    let Failure { kind, message, .. } = wire(Provider::SelfHosted).refusal(status, body);
     (kind, message)
 }
 
