@@ -49,10 +49,11 @@ pub fn token_key(server: &str, url: &str) -> String {
 }
 
 /// Login state of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginState {
     /// No login required, or authenticated by a header.
+    #[default]
     None,
     /// Logged in with a token.
     Ok,
