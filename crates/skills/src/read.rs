@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::files::read_bounded;
-use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Skill, SkillLocation, path};
+use crate::source::is_foreign;
+use crate::{Document, Error, MAX_SKILL_BYTES, Skill, SkillLocation, path};
 
 /// Maximum size of a bundled file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -68,7 +69,7 @@ impl Skill {
             SkillLocation::Directory { dir, file } => {
                 let path = inside(dir, Path::new(file))?;
                 let bytes = read_bounded(&path, MAX_SKILL_BYTES)?;
-                (String::from_utf8(bytes).unwrap_or_else(|error| lossy(&error)), path)
+                (String::from_utf8_lossy(&bytes).into_owned(), path)
             }
         };
         let document = Document::read(&text).map_err(|source| Error::Broken { path, source })?;
@@ -129,18 +130,6 @@ impl Skill {
         let parts: Option<Vec<_>> = relative.iter().map(|part| part.to_str()).collect();
         parts.filter(|_| bundled).map(|parts| parts.join("/"))
     }
-
-    /// Computes the digest of one of its files.
-    ///
-    /// # Errors
-    /// Same as [`Self::read_file`].
-    pub fn file_digest(&self, wanted: &str) -> Result<Digest, Error> {
-        Ok(Digest::compute(&self.read_file(wanted)?))
-    }
-}
-
-fn lossy(error: &std::string::FromUtf8Error) -> String {
-    String::from_utf8_lossy(error.as_bytes()).into_owned()
 }
 
 /// Resolves a path and checks that it is still inside the directory.
@@ -165,14 +154,10 @@ pub(crate) fn inside(dir: &Path, relative: &Path) -> Result<PathBuf, Error> {
     Ok(resolved)
 }
 
-/// Returns `true` if an entry of this name is part of a skill. Entries that are not listed cannot be read either.
-fn is_skill_entry(name: &str) -> bool {
-    !name.starts_with('.') && !matches!(name, "node_modules" | "__pycache__")
-}
-
-/// Returns `true` if a path below a skill's directory is part of the skill, including all of its parents.
+/// Returns `true` if a path below a skill's directory is part of the skill, including all of its parents. Entries that
+/// are not listed cannot be read either.
 fn is_listed(relative: &Path) -> bool {
-    relative.iter().all(|part| part.to_str().is_some_and(is_skill_entry))
+    relative.iter().all(|part| part.to_str().is_some_and(|name| !is_foreign(name)))
 }
 
 /// A listing of the files below a directory.
@@ -192,7 +177,7 @@ impl Listing {
                 break;
             }
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| is_skill_entry(name)) else { continue };
+            let Some(name) = name.to_str().filter(|name| !is_foreign(name)) else { continue };
             // Omit files that callers could not request.
             if path::relative(name).is_err() {
                 continue;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source};
 use crate::problem::{Effect, Problem};
-use crate::{Error, Provenance, Scope};
+use crate::{Error, Provenance, Scope, lock};
 
 /// Kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Git {
     /// Returns an error with git's error message.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.scans = ScanCache::new(outcome.as_ref().err().map(|error| {
             let fix = "the cached skills are used; check the URL and the network";
             Problem::new(Effect::Stale, redacted_url(&self.options.url), error.to_string(), fix)
@@ -111,11 +111,6 @@ impl Git {
             state.dir = Arc::new(dir);
         }
         Ok(())
-    }
-
-    /// Locks the state, ignoring poisoning: it is valid even if a thread panicked while holding the lock.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fetches the ref, and returns the commit if it is not the one in use.
@@ -151,13 +146,13 @@ impl Source for Git {
 
     fn scan(&self) -> Arc<ScanResult> {
         // An update must not wait for a scan, so the state is not locked meanwhile.
-        let dir = Arc::clone(&self.state().dir);
+        let dir = Arc::clone(&lock(&self.state).dir);
         let found = dir.scan();
-        self.state().scans.add_problem(found)
+        lock(&self.state).scans.add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {
-        let dir = Arc::clone(&self.state().dir);
+        let dir = Arc::clone(&lock(&self.state).dir);
         dir.ignored()
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source, redacted_url};
 use crate::problem::{Effect, Problem};
-use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
+use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, lock, path};
 
 /// Maximum number of skills per server.
 const MAX_SKILLS: usize = 2_000;
@@ -75,12 +75,8 @@ impl Http {
         };
         let fix = "the cached skills are used; check the URL and the network";
         let problem = |reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix);
-        *self.scans() = ScanCache::new(reason.map(problem));
+        *lock(&self.scans) = ScanCache::new(reason.map(problem));
         outcome.map(|_| ())
-    }
-
-    fn scans(&self) -> MutexGuard<'_, ScanCache> {
-        self.scans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn update_cache(&self) -> Result<Vec<String>, Error> {
@@ -157,7 +153,7 @@ impl Source for Http {
 
     fn scan(&self) -> Arc<ScanResult> {
         let found = self.dir.scan();
-        self.scans().add_problem(found)
+        lock(&self.scans).add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {

@@ -22,6 +22,7 @@ pub(crate) use git::{check_url, clone_into, redacted_url};
 pub use http::{Fetch, Http, HttpOptions};
 pub use ignored::{IgnoreReason, Ignored};
 pub use roots::{Roots, standard_roots};
+pub(crate) use visit::is_foreign;
 
 use crate::{Problem, Provenance, Skill};
 
