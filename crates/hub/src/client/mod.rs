@@ -6,7 +6,7 @@ mod link;
 mod state;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::{CallError, HubError};
 use crate::local::{LocalFunction, LocalTriggerType};
+use crate::lock;
 use crate::wire::Object;
 use state::{ClientState, Subscription};
 
@@ -158,9 +159,4 @@ impl Ids {
         let (high, low) = self.first.as_u64_pair();
         Uuid::from_u64_pair(high, low ^ self.last.fetch_add(1, Ordering::Relaxed))
     }
-}
-
-fn lock(book: &Mutex<ClientState>) -> MutexGuard<'_, ClientState> {
-    // The methods do not panic.
-    book.lock().unwrap_or_else(PoisonError::into_inner)
 }
