@@ -30,23 +30,14 @@ pub(crate) struct ProcessLog {
 }
 
 /// Output of a server on stdout that is not a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrayOutput {
     /// A message split over several lines.
+    #[error("it writes JSON over several lines; MCP over stdio needs each message on one line")]
     SplitMessage,
     /// The start of other text.
+    #[error("its stdout has text that is not MCP: `{0}`")]
     Text(String),
-}
-
-impl std::fmt::Display for StrayOutput {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::SplitMessage => formatter.write_str(
-                "it writes JSON over several lines; MCP over stdio needs each message on one line",
-            ),
-            Self::Text(text) => write!(formatter, "its stdout has text that is not MCP: `{text}`"),
-        }
-    }
 }
 
 impl ProcessLog {

@@ -21,71 +21,63 @@ pub(super) fn apply(
 ) -> Result<(), Failure> {
     let me = me.into_bytes();
     match change {
-        Change::CreateSession(new) => create_session(connection, &new),
+        Change::CreateSession(new) => create_session(connection, &new)?,
         Change::TakeLease { session, run, expires_at } => {
             committed.fence = Some(take_lease(connection, me, session, (run, expires_at))?);
-            Ok(())
         }
         Change::RenewLeases { sessions, expires_at } => {
             let renew = "UPDATE sessions SET expires_at = max(expires_at, ?3) WHERE id = ?1 AND owner = ?2";
             for session in sessions {
                 execute(connection, renew, params![key(session), me, micros(expires_at)])?;
             }
-            Ok(())
         }
         Change::ReleaseLease(session) => {
             require_session(connection, session)?;
             let release = "UPDATE sessions SET owner = NULL, interrupt = 0 WHERE id = ?1 AND owner = ?2";
-            execute(connection, release, params![key(session), me]).map(drop)
+            execute(connection, release, params![key(session), me])?;
         }
         Change::RequestInterrupt(session) => {
             require_session(connection, session)?;
             let flag = "UPDATE sessions SET interrupt = 1 WHERE id = ?1 AND owner IS NOT NULL";
-            execute(connection, flag, [key(session)]).map(drop)
+            execute(connection, flag, [key(session)])?;
         }
-        Change::Append { session, messages, at } => append(connection, session, &messages, at),
-        Change::OpenCalls { session, calls } => open_calls(connection, session, &calls),
+        Change::Append { session, messages, at } => append(connection, session, &messages, at)?,
+        Change::OpenCalls { session, calls } => open_calls(connection, session, &calls)?,
         Change::PutCall { session, call } => {
             let put = "UPDATE calls SET call = ?3 WHERE session = ?1 AND id = ?2";
-            change_call(connection, session, put, (&call.id, &call.call))
+            change_call(connection, session, put, (&call.id, &call.call))?;
         }
         Change::CompleteCall { session, call, result } => {
             let complete = "UPDATE calls SET result = ?3 WHERE session = ?1 AND id = ?2";
-            change_call(connection, session, complete, (&call, &result))
+            change_call(connection, session, complete, (&call, &result))?;
         }
         Change::CloseCalls(session) => {
             require_session(connection, session)?;
-            execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)]).map(drop)
+            execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)])?;
         }
         Change::PutSettings { session, settings } => {
             let put = "UPDATE settings SET settings = ?2 WHERE session = ?1";
-            change_session(connection, session, put, params![key(session), settings])
+            change_session(connection, session, put, params![key(session), settings])?;
         }
         Change::PutProgress { session, progress } => {
             let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
-            change_session(connection, session, put, params![key(session), progress])
+            change_session(connection, session, put, params![key(session), progress])?;
         }
-        Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at),
+        Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at)?,
         Change::Archive { session, at } => {
             let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
-            change_session(connection, session, archive, params![key(session), micros(at)])
+            change_session(connection, session, archive, params![key(session), micros(at)])?;
         }
-        Change::DeleteSession(session) => forget(connection, session),
-        Change::PutConfig(document) => {
-            committed.generation = Some(put_config(connection, &document)?);
-            Ok(())
-        }
-        Change::PutTask { session, id, task } => put_task(connection, session, &id, &task),
-        Change::PutBlob(blob) => put_blob(connection, &blob),
+        Change::DeleteSession(session) => forget(connection, session)?,
+        Change::PutConfig(document) => committed.generation = Some(put_config(connection, &document)?),
+        Change::PutTask { session, id, task } => put_task(connection, session, &id, &task)?,
+        Change::PutBlob(blob) => put_blob(connection, &blob)?,
         Change::PutState { scope, key, value } => {
             committed.replaced = state::put(connection, &scope, &key, &value)?;
-            Ok(())
         }
-        Change::DeleteState { scope, key } => {
-            committed.replaced = state::delete(connection, &scope, &key)?;
-            Ok(())
-        }
+        Change::DeleteState { scope, key } => committed.replaced = state::delete(connection, &scope, &key)?,
     }
+    Ok(())
 }
 
 /// Executes a statement and returns the number of changed rows.
