@@ -124,9 +124,10 @@ impl Serialize for Digest {
 }
 
 /// Callers that may invoke a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Invocation {
     /// The model and the user.
+    #[default]
     Anyone,
     /// The user only; it is not listed for the model.
     User,
@@ -151,7 +152,7 @@ impl Invocation {
 }
 
 /// Metadata of a skill other than name and description.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkillMetadata {
     /// Tools it requests to use without approval. The request is informational and grants nothing.
     pub allowed_tools: Vec<String>,
@@ -161,17 +162,6 @@ pub struct SkillMetadata {
     pub argument_hint: Option<String>,
     /// Callers that may invoke it.
     pub invocation: Invocation,
-}
-
-impl Default for SkillMetadata {
-    fn default() -> Self {
-        Self {
-            allowed_tools: Vec::new(),
-            requires: Vec::new(),
-            argument_hint: None,
-            invocation: Invocation::Anyone,
-        }
-    }
 }
 
 /// Location of a skill's text.

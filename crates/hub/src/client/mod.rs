@@ -54,7 +54,8 @@ impl Client {
         // Mark it as connected now: the next call must find the link.
         let messages = lock(&book).on_connect(&options.name);
         tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
-        Ok(Self { book, ids: Arc::default(), _alive: Arc::new(ended.drop_guard()) })
+        let ids = Arc::new(Ids { first: Uuid::new_v4(), last: AtomicU64::new(0) });
+        Ok(Self { book, ids, _alive: Arc::new(ended.drop_guard()) })
     }
 
     /// Calls a function.
@@ -146,12 +147,6 @@ impl Client {
 struct Ids {
     first: Uuid,
     last: AtomicU64,
-}
-
-impl Default for Ids {
-    fn default() -> Self {
-        Self { first: Uuid::new_v4(), last: AtomicU64::new(0) }
-    }
 }
 
 impl Ids {

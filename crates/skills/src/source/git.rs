@@ -13,7 +13,6 @@ use base64::Engine as _;
 use tokio::process::Command;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source};
-use crate::problem::{Effect, Problem};
 use crate::{Error, Provenance, Scope, lock};
 
 /// Kind of a ref.
@@ -102,10 +101,8 @@ impl Git {
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
         let mut state = lock(&self.state);
-        state.scans = ScanCache::new(outcome.as_ref().err().map(|error| {
-            let fix = "the cached skills are used; check the URL and the network";
-            Problem::new(Effect::Stale, redacted_url(&self.options.url), error.to_string(), fix)
-        }));
+        let reason = outcome.as_ref().err().map(Error::to_string);
+        state.scans = ScanCache::after_update(&self.options.url, reason);
         if let Some(commit) = outcome? {
             let dir = dir_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
             state.dir = Arc::new(dir);

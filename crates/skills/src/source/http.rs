@@ -13,7 +13,6 @@ use meerkat_core::BoxFuture;
 use serde_json::Value;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source, redacted_url};
-use crate::problem::{Effect, Problem};
 use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, lock, path};
 
 /// Maximum number of skills per server.
@@ -73,9 +72,7 @@ impl Http {
             Ok(failed) => Some(format!("these skills could not be fetched: {}", failed.join(", "))),
             Err(error) => Some(error.to_string()),
         };
-        let fix = "the cached skills are used; check the URL and the network";
-        let problem = |reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix);
-        *lock(&self.scans) = ScanCache::new(reason.map(problem));
+        *lock(&self.scans) = ScanCache::after_update(&self.options.url, reason);
         outcome.map(|_| ())
     }
 
