@@ -24,7 +24,7 @@ const OWNER: &str = "owner";
 /// A kind of registered content.
 #[derive(Clone, Copy)]
 struct Content {
-    /// What an entry is called in errors.
+    /// Noun for an entry in errors.
     what: &'static str,
     /// Field with the name of an entry.
     key: &'static str,

@@ -1,16 +1,20 @@
-//! Reads a skill's text and bundled files, and nothing else.
+//! Parses a skill, and reads its text and bundled files.
 //!
 //! A path is checked before it is used, and again after its symlinks are resolved, so an opened file is always in the
 //! skill's own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::files::read_bounded;
 use crate::source::is_foreign;
-use crate::{Document, Error, MAX_SKILL_BYTES, Skill, SkillLocation, path};
+use crate::{
+    Digest, Document, Error, MAX_SKILL_BYTES, ParseError, Provenance, Scope, Skill, SkillKey, SkillLocation,
+    SkillName, Trust, path,
+};
 
 /// Maximum size of a bundled file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -59,6 +63,30 @@ impl SkillText {
 }
 
 impl Skill {
+    /// Parses a trusted skill.
+    pub(crate) fn parse(
+        source: &Arc<Provenance>,
+        scope: Scope,
+        bytes: &[u8],
+        place: SkillLocation,
+    ) -> Result<Self, ParseError> {
+        let text = String::from_utf8_lossy(bytes);
+        let document = Document::read(&text)?;
+        Ok(Self {
+            key: SkillKey { source_uuid: source.source_uuid, skill_name: SkillName::nearest(&document.name) },
+            title: None,
+            description: document.description,
+            scope,
+            source: Arc::clone(source),
+            digest: Digest::compute(bytes),
+            size: bytes.len() as u64,
+            traits: document.traits,
+            name: document.name,
+            trust: Trust::Trusted,
+            place,
+        })
+    }
+
     /// Reads its SKILL.md.
     ///
     /// # Errors

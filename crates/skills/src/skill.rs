@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::Digest as _;
 
 use crate::key::hex;
-use crate::{Document, ParseError, SkillKey, SkillName, SourceId};
+use crate::{SkillKey, SourceId};
 
 /// Scope of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -216,30 +216,6 @@ pub struct Skill {
 }
 
 impl Skill {
-    /// Parses a trusted skill.
-    pub(crate) fn parse(
-        source: &Arc<Provenance>,
-        scope: Scope,
-        bytes: &[u8],
-        place: SkillLocation,
-    ) -> Result<Self, ParseError> {
-        let text = String::from_utf8_lossy(bytes);
-        let document = Document::read(&text)?;
-        Ok(Self {
-            key: SkillKey { source_uuid: source.source_uuid, skill_name: SkillName::nearest(&document.name) },
-            title: None,
-            description: document.description,
-            scope,
-            source: Arc::clone(source),
-            digest: Digest::compute(bytes),
-            size: bytes.len() as u64,
-            traits: document.traits,
-            name: document.name,
-            trust: Trust::Trusted,
-            place,
-        })
-    }
-
     /// Returns its display name.
     #[must_use]
     pub fn display_name(&self) -> &str {
