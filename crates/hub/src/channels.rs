@@ -1,7 +1,7 @@
 //! Channels: streams of messages from one worker to another, separate from calls.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
 use crate::error::CallError;
+use crate::lock;
 
 /// Default and maximum number of messages buffered for the reader.
 const BUFFER: usize = 64;
@@ -53,10 +54,6 @@ impl Channels {
         Self { open: Arc::default(), limit }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Opens a channel and returns references to both its ends.
     pub(crate) fn create(&self, input: &Value) -> Result<Value, CallError> {
         let size =
@@ -65,7 +62,7 @@ impl Channels {
         let (id, key) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
         let end = |direction: &str| json!({ "channel_id": id, "access_key": key, "direction": direction });
         let ends = json!({ "writer": end("write"), "reader": end("read") });
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         if open.len() >= self.limit {
             let text = format!("{} channels are open; close some first", self.limit);
             return Err(CallError::new("invocation_error", text));
@@ -77,12 +74,12 @@ impl Channels {
 
     /// Returns `true` if the channel exists and the key matches.
     pub(crate) fn knows(&self, id: &str, key: &str) -> bool {
-        self.lock().get(id).is_some_and(|channel| channel.key == key)
+        lock(&self.open).get(id).is_some_and(|channel| channel.key == key)
     }
 
     /// Claims an end; each end can be claimed once.
     pub(crate) fn take(&self, id: &str, key: &str, end: End) -> ClaimResult {
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         let Some(channel) = open.get_mut(id).filter(|channel| channel.key == key) else {
             return ClaimResult::AlreadyClaimed;
         };
@@ -99,12 +96,12 @@ impl Channels {
 
     /// Removes a channel that has ended.
     pub(crate) fn close(&self, id: &str) {
-        self.lock().remove(id);
+        lock(&self.open).remove(id);
     }
 
     /// Removes channels with an end that was not claimed in time.
     pub(crate) fn sweep(&self) {
-        self.lock().retain(|_, channel| {
+        lock(&self.open).retain(|_, channel| {
             let taken = channel.reader.is_none() && channel.writer.is_none();
             taken || channel.since.elapsed() < UNUSED
         });

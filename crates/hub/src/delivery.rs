@@ -6,13 +6,14 @@
 //! it; calls of other functions overtake it. A failing call is retried, and dropped after a number of attempts.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::error::CallError;
 use crate::hub::Shared;
+use crate::lock;
 use crate::queue::{Inbox, QueuedCall, SCOPE, enqueue_error, receipt};
 use crate::state::StateStore;
 
@@ -105,7 +106,7 @@ impl Lanes {
 
     /// Appends a stored call to its queue.
     fn add(&self, call: QueuedCall) {
-        let mut lanes = self.lanes();
+        let mut lanes = lock(&self.lanes);
         let name = call.queue.clone();
         let is_new = !lanes.contains_key(&name);
         let lane = lanes.entry(name.clone()).or_default();
@@ -137,7 +138,7 @@ impl Lanes {
     /// Removes the first call whose function is registered.
     fn next(&self, name: &str) -> Next {
         let Some(hub) = self.hub.upgrade() else { return Next::Done };
-        let mut lanes = self.lanes();
+        let mut lanes = lock(&self.lanes);
         let Some(lane) = lanes.get_mut(name) else { return Next::Done };
         if lane.calls.is_empty() {
             lanes.remove(name);
@@ -158,7 +159,7 @@ impl Lanes {
             let Err(error) = hub.call(&call.function_id, &call.data, limit).await else { break };
             if error.is_not_found() && !hub.inspect(|core| core.is_registered(&call.function_id)) {
                 // The function's worker is gone for now; put the call back first.
-                self.lanes().entry(call.queue.clone()).or_default().calls.push_front(call);
+                lock(&self.lanes).entry(call.queue.clone()).or_default().calls.push_front(call);
                 return;
             }
             drop(hub);
@@ -179,10 +180,6 @@ impl Lanes {
         if let Some(hub) = self.hub.upgrade() {
             hub.queues.release(&call.queue);
         }
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, HashMap<String, Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, text: &str) {

@@ -27,6 +27,8 @@ mod socket;
 mod state;
 mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use crate::core::{Expose, Rbac};
 pub use access::{Access, bind};
 pub use client::{Client, ClientOptions};
@@ -39,3 +41,8 @@ pub use state::{StateError, StateReply, StateStore};
 
 /// Default listening address of a hub, which SDKs also connect to by default.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:49134";
+
+/// Locks a mutex. Its value is valid even if a thread panicked while holding the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,7 +1,7 @@
 //! Queues of calls whose callers do not wait for a result: the calls that arrive, and the limit on their number.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::error::CallError;
+use crate::lock;
 use crate::wire::Object;
 
 /// The scope in which calls are stored.
@@ -47,7 +48,7 @@ impl Queues {
 
     /// Returns the calls that arrive; `None` if they were returned before.
     pub(crate) fn start(&self) -> Option<Inbox> {
-        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.unstarted).take()
     }
 
     /// Adds a call to its queue. The core is notified when it is stored.
@@ -61,7 +62,7 @@ impl Queues {
 
     /// Counts a call in a queue; returns `false` if it is full.
     pub(crate) fn reserve(&self, queue: &str, limit: usize) -> bool {
-        let mut lengths = self.lengths();
+        let mut lengths = lock(&self.lengths);
         let length = lengths.entry(queue.to_owned()).or_default();
         let has_room = *length < limit;
         *length += usize::from(has_room);
@@ -70,17 +71,13 @@ impl Queues {
 
     /// Removes a call from the count.
     pub(crate) fn release(&self, queue: &str) {
-        let mut lengths = self.lengths();
+        let mut lengths = lock(&self.lengths);
         if let Some(length) = lengths.get_mut(queue) {
             *length = length.saturating_sub(1);
             if *length == 0 {
                 lengths.remove(queue);
             }
         }
-    }
-
-    fn lengths(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

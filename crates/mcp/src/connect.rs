@@ -3,7 +3,7 @@
 //! A cached era is dropped as soon as it no longer holds. Over HTTP only a response counts: an outage, a rejection, or
 //! silence never classifies a server as legacy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use crate::client_features::Handler;
 use crate::config::{Endpoint, EraChoice, ServerConfig, TransportConfig};
 use crate::era::{Era, EraCache};
+use crate::lock;
 use crate::process::{Launcher, ProcessLog, SpawnError, StdioChild};
 use crate::remote::{self, HttpClient, LegacySse, RemoteError, SseError};
 
@@ -63,7 +64,8 @@ impl ConnectError {
             Self::Handshake(error) => {
                 error.auth_challenge().is_some()
                     || error.is_authorization_required()
-                    || is_unauthorized(error)
+                    // Some servers send no challenge.
+                    || has_status(error, &["HTTP 401"])
             }
             Self::Auth(error) => !matches!(error, AuthError::HttpError(_) | AuthError::InternalError(_)),
             Self::Sse(SseError::Status(401)) => true,
@@ -166,8 +168,7 @@ impl Connector<'_> {
 
     /// Returns `true` if the process never responded to `server/discover`.
     fn ignored_discovery(&self) -> bool {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.as_ref().is_some_and(|log| log.ignored_discovery())
+        lock(self.log).as_ref().is_some_and(|log| log.ignored_discovery())
     }
 
     fn start(&self) -> Result<StdioChild, ConnectError> {
@@ -175,7 +176,7 @@ impl Connector<'_> {
             return Err(ConnectError::Auth(AuthError::InternalError("not a command".to_owned())));
         };
         let child = StdioChild::start(self.launcher, command, args, env)?;
-        *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.log());
+        *lock(self.log) = Some(child.log());
         let probing = self.config.era != EraChoice::Modern;
         Ok(if probing { child } else { child.without_deadline() })
     }
@@ -227,37 +228,33 @@ impl Connector<'_> {
     }
 }
 
-/// Returns `true` for a 401 response, even without a challenge.
-fn is_unauthorized(error: &ClientInitializeError) -> bool {
-    has_status(error, &["HTTP 401"])
-}
-
 /// Returns `true` if a URL does not accept POST requests, like one of the legacy SSE transport.
 fn rejects_posts(error: &ConnectError) -> bool {
     matches!(error, ConnectError::Handshake(error) if has_status(error, &["HTTP 400", "HTTP 404", "HTTP 405"]))
 }
 
 fn has_status(error: &ClientInitializeError, statuses: &[&str]) -> bool {
-    let error = match error {
-        ClientInitializeError::TransportError { error, .. } => error,
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            return has_status(fallback, statuses);
-        }
-        _ => return false,
-    };
+    let ClientInitializeError::TransportError { error, .. } = last(error) else { return false };
     let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
     let Some(StreamableHttpError::UnexpectedServerResponse(text)) = http else { return false };
     statuses.iter().any(|status| text.starts_with(status))
 }
 
-fn handshake_text(error: &ClientInitializeError) -> String {
+/// Returns the error of the last handshake: that of the fallback, if there was one.
+fn last(error: &ClientInitializeError) -> &ClientInitializeError {
     match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => last(fallback),
+        error => error,
+    }
+}
+
+fn handshake_text(error: &ClientInitializeError) -> String {
+    match last(error) {
         ClientInitializeError::TransportError { error, .. } => crate::causes(error.error.as_ref()),
         ClientInitializeError::ConnectionClosed(_) => "it disconnected before it was ready".to_owned(),
         ClientInitializeError::JsonRpcError(error) => {
             format!("it rejected the connection: {} ({})", error.message, error.code.0)
         }
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_text(fallback),
         other => other.to_string(),
     }
 }
@@ -279,35 +276,28 @@ fn auto() -> ClientLifecycleMode {
 }
 
 fn refuses_handshake(error: &ClientInitializeError) -> bool {
-    match error {
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refuses_handshake(fallback),
-        ClientInitializeError::JsonRpcError(error) => error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
-        _ => false,
-    }
+    matches!(last(error), ClientInitializeError::JsonRpcError(error) if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION)
 }
 
 /// Returns `true` if a server responded, with any content.
 fn is_answer(error: &ClientInitializeError) -> bool {
-    match error {
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => is_answer(fallback),
-        ClientInitializeError::JsonRpcError(_) | ClientInitializeError::ExpectedInitResult(_) => true,
-        _ => false,
-    }
+    matches!(
+        last(error),
+        ClientInitializeError::JsonRpcError(_) | ClientInitializeError::ExpectedInitResult(_)
+    )
 }
 
 /// Returns `true` if the response of a server shows that it does not support the modern era.
 fn is_older(error: &ConnectError) -> bool {
-    match error {
-        ConnectError::Handshake(error) => match &**error {
-            ClientInitializeError::JsonRpcError(error) => !matches!(
-                error.code,
-                ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
-                    | ErrorCode::HEADER_MISMATCH
-                    | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
-            ),
-            ClientInitializeError::ExpectedInitResult(_) => true,
-            _ => false,
-        },
+    let ConnectError::Handshake(error) = error else { return false };
+    match &**error {
+        ClientInitializeError::JsonRpcError(error) => !matches!(
+            error.code,
+            ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+                | ErrorCode::HEADER_MISMATCH
+                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        ),
+        ClientInitializeError::ExpectedInitResult(_) => true,
         _ => false,
     }
 }

@@ -82,14 +82,8 @@ fn object_schema(schema: &Map<String, Value>) -> Option<Value> {
 
 /// Decodes the result of a call.
 pub(crate) fn tool_output(result: &Value) -> ToolOutput {
-    let mut blocks: Vec<_> = result
-        .get("content")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-        .iter()
-        .flat_map(block)
-        .collect();
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let mut blocks: Vec<_> = content.flat_map(block).collect();
     if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
         let is_same = |block: &ContentBlock| match block {
             ContentBlock::Text { text } => {

@@ -4,12 +4,13 @@
 //! command never responds to `server/discover`, because detecting that again takes seconds at every start.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use meerkat_core::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{ServerConfig, TransportConfig};
+use crate::lock;
 
 /// A protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl EraCache {
     }
 
     pub(crate) async fn get(&self, server: &ServerConfig) -> Option<Era> {
-        let known = self.lock().get(&server.name).copied();
+        let known = lock(&self.known).get(&server.name).copied();
         match (known, self.remembered(server)) {
             (Some(era), _) => Some(era),
             (None, Some((memory, key))) => memory.is_silent(&key).await.then_some(Era::Legacy),
@@ -57,7 +58,7 @@ impl EraCache {
     }
 
     pub(crate) fn set(&self, server: &ServerConfig, era: Era) {
-        self.lock().insert(server.name.clone(), era);
+        lock(&self.known).insert(server.name.clone(), era);
     }
 
     /// Records that a command did not respond to `server/discover`.
@@ -68,7 +69,7 @@ impl EraCache {
     }
 
     pub(crate) async fn forget(&self, server: &ServerConfig) {
-        let known = self.lock().remove(&server.name);
+        let known = lock(&self.known).remove(&server.name);
         if let Some((memory, key)) = self.remembered(server).filter(|_| known != Some(Era::Modern)) {
             memory.forget(&key).await;
         }
@@ -84,9 +85,5 @@ impl EraCache {
         }
         let key = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         Some((self.memory.as_deref()?, key))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Era>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,6 +24,8 @@ mod set;
 mod trust;
 mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use auth::{
     Login, LoginError, LoginOptions, LoginState, RegisteredClient, TokenLock, TokenStore, token_key,
 };
@@ -37,6 +39,11 @@ pub use search::{LoadedTools, SchemaCost, SearchableTools};
 pub use server::{ServerState, ServerView, ToolName};
 pub use set::{RequiredError, ServerChange, ServerSet, SessionServers};
 pub use trust::{TrustError, TrustStore};
+
+/// Locks a mutex. Its value is valid even if a thread panicked while holding the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Formats an error with all its causes on one line.
 fn causes(error: &dyn std::error::Error) -> String {

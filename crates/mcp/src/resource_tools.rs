@@ -40,36 +40,27 @@ impl Reader {
     fn new(kind: Kind, servers: Vec<Arc<SharedServer>>) -> Self {
         let names: Vec<_> = servers.iter().map(|server| server.config.name.clone()).collect();
         let server = json!({ "type": "string", "enum": names, "description": "The server." });
-        let def = match kind {
-            Kind::Resources => ToolDef {
-                name: "mcp_resources".to_owned(),
-                description:
-                    "Read a resource of an MCP server by URI; without one, list the server's resources."
-                        .to_owned(),
-                input_schema: json!({
-                    "type": "object",
-                    "properties": {
-                        "server": server,
-                        "uri": { "type": "string", "description": "The resource to read." },
-                    },
-                    "required": ["server"],
+        let (name, description, properties) = match kind {
+            Kind::Resources => (
+                "mcp_resources",
+                "Read a resource of an MCP server by URI; without one, list the server's resources.",
+                json!({
+                    "server": server,
+                    "uri": { "type": "string", "description": "The resource to read." },
                 }),
-            },
-            Kind::Prompts => ToolDef {
-                name: "mcp_prompts".to_owned(),
-                description: "Get a prompt of an MCP server by name; without one, list the server's prompts."
-                    .to_owned(),
-                input_schema: json!({
-                    "type": "object",
-                    "properties": {
-                        "server": server,
-                        "name": { "type": "string", "description": "The prompt to get." },
-                        "arguments": { "type": "object", "additionalProperties": { "type": "string" } },
-                    },
-                    "required": ["server"],
+            ),
+            Kind::Prompts => (
+                "mcp_prompts",
+                "Get a prompt of an MCP server by name; without one, list the server's prompts.",
+                json!({
+                    "server": server,
+                    "name": { "type": "string", "description": "The prompt to get." },
+                    "arguments": { "type": "object", "additionalProperties": { "type": "string" } },
                 }),
-            },
+            ),
         };
+        let input_schema = json!({ "type": "object", "properties": properties, "required": ["server"] });
+        let def = ToolDef { name: name.to_owned(), description: description.to_owned(), input_schema };
         Self { kind, servers, def }
     }
 

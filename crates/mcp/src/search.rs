@@ -2,12 +2,14 @@
 //! to search them and another to load selected ones.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use meerkat_core::{
     BoxFuture, Invocation, Tool, ToolConfigChange, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource,
 };
 use serde_json::{Value, json};
+
+use crate::lock;
 
 /// Share of the context window that schemas may fill, in percent.
 const MAX_WINDOW_PERCENT: usize = 10;
@@ -24,12 +26,6 @@ pub struct SearchableTools {
 /// Tools that a model has loaded. Clones share the list, so that it outlives a run.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedTools(Arc<Mutex<BTreeSet<String>>>);
-
-impl LoadedTools {
-    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Cost of the schemas of a source, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,25 +79,30 @@ impl ToolSource for SearchableTools {
         if weight <= self.window.saturating_mul(MAX_WINDOW_PERCENT) / 100 {
             return all;
         }
-        let loaded = self.loaded.names().clone();
-        let mut offered: Vec<Arc<dyn Tool>> = vec![
-            Arc::new(Search { def: search_def(all.len(), weight), source: Arc::clone(&self.source) }),
-            Arc::new(Load { def: load_def(), source: Arc::clone(&self.source), loaded: self.loaded.clone() }),
-        ];
+        let loaded = lock(&self.loaded.0).clone();
+        let defs = [(Action::Search, search_def(all.len(), weight)), (Action::Load, load_def())];
+        let tool = |(action, def)| {
+            let (source, loaded) = (Arc::clone(&self.source), self.loaded.clone());
+            Arc::new(SearchTool { action, def, source, loaded }) as Arc<dyn Tool>
+        };
+        let mut offered: Vec<_> = defs.into_iter().map(tool).collect();
         offered.extend(all.into_iter().filter(|tool| loaded.contains(&tool.def().name)));
         offered
     }
 }
 
-struct Search {
-    def: ToolDef,
-    source: Arc<dyn ToolSource>,
-}
-
-struct Load {
+/// A tool that searches the source, or loads tools of it.
+struct SearchTool {
+    action: Action,
     def: ToolDef,
     source: Arc<dyn ToolSource>,
     loaded: LoadedTools,
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Search,
+    Load,
 }
 
 fn search_def(count: usize, weight: usize) -> ToolDef {
@@ -131,7 +132,22 @@ fn load_def() -> ToolDef {
     }
 }
 
-impl Tool for Search {
+impl SearchTool {
+    fn load(&self, args: &Value) -> ToolOutput {
+        let names = args.get("names").and_then(Value::as_array).into_iter().flatten();
+        let names = names.filter_map(Value::as_str).map(str::to_owned);
+        let known: BTreeSet<_> = self.source.tools().iter().map(|tool| tool.def().name.clone()).collect();
+        let (known_names, missing): (Vec<_>, Vec<_>) = names.partition(|name| known.contains(name));
+        lock(&self.loaded.0).extend(known_names.iter().cloned());
+        let text = json!({ "loaded": known_names, "unknown": missing }).to_string();
+        if known_names.is_empty() {
+            return ToolOutput::failure(ToolFailure::InvalidArguments, &text);
+        }
+        ToolOutput::text(text)
+    }
+}
+
+impl Tool for SearchTool {
     fn def(&self) -> &ToolDef {
         &self.def
     }
@@ -141,9 +157,16 @@ impl Tool for Search {
     }
 
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
-        let query =
-            invocation.call.args.get("query").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-        Box::pin(async move { ToolOutput::text(search_results(&self.source.tools(), &query)) })
+        Box::pin(async move {
+            let args = invocation.call.args;
+            match self.action {
+                Action::Search => {
+                    let query = args.get("query").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+                    ToolOutput::text(search_results(&self.source.tools(), &query))
+                }
+                Action::Load => self.load(&args),
+            }
+        })
     }
 }
 
@@ -169,37 +192,6 @@ fn search_results(tools: &[Arc<dyn Tool>], query: &str) -> String {
 fn line(def: &ToolDef) -> String {
     let description = def.description.lines().next().unwrap_or_default();
     format!("{}: {}", def.name, description.chars().take(160).collect::<String>())
-}
-
-impl Tool for Load {
-    fn def(&self) -> &ToolDef {
-        &self.def
-    }
-
-    fn impact(&self) -> ToolImpact {
-        ToolImpact::ReadOnly
-    }
-
-    fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
-        let names: Vec<String> = invocation
-            .call
-            .args
-            .get("names")
-            .and_then(Value::as_array)
-            .map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-            .unwrap_or_default();
-        Box::pin(async move {
-            let known: BTreeSet<_> = self.source.tools().iter().map(|tool| tool.def().name.clone()).collect();
-            let (known_names, missing): (Vec<_>, Vec<_>) =
-                names.into_iter().partition(|name| known.contains(name));
-            self.loaded.names().extend(known_names.iter().cloned());
-            let text = json!({ "loaded": known_names, "unknown": missing }).to_string();
-            if known_names.is_empty() {
-                return ToolOutput::failure(ToolFailure::InvalidArguments, &text);
-            }
-            ToolOutput::text(text)
-        })
-    }
 }
 
 #[cfg(test)]

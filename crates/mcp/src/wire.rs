@@ -4,7 +4,7 @@
 //! affect the rest. Only the responses that open a connection are decoded immediately.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -15,6 +15,8 @@ use rmcp::model::{
 use rmcp::service::TxJsonRpcMessage;
 use serde_json::Value;
 use tokio::time::Instant;
+
+use crate::lock;
 
 /// Maximum size of a message.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
@@ -53,9 +55,9 @@ impl Pending {
                     "initialize" | "server/discover" | "subscriptions/listen" => Reading::Typed,
                     _ => Reading::Raw,
                 };
-                self.lock().insert(request.id.clone(), reading);
+                lock(&self.open).insert(request.id.clone(), reading);
                 if method == "server/discover" && !self.patient {
-                    *self.probe() = Some((request.id.clone(), Instant::now() + PROBE_DEADLINE));
+                    *lock(&self.probe) = Some((request.id.clone(), Instant::now() + PROBE_DEADLINE));
                 }
             }
             ClientJsonRpcMessage::Notification(notification) => {
@@ -64,7 +66,7 @@ impl Pending {
                 if json["method"] == "notifications/cancelled"
                     && let Some(id) = read_id(&json["params"]["requestId"])
                 {
-                    self.lock().remove(&id);
+                    lock(&self.open).remove(&id);
                 }
             }
             _ => {}
@@ -73,13 +75,13 @@ impl Pending {
 
     /// Returns the deadline for detecting a server of the modern era.
     pub(crate) fn probe_deadline(&self) -> Option<Instant> {
-        self.probe().as_ref().map(|(_, deadline)| *deadline)
+        lock(&self.probe).as_ref().map(|(_, deadline)| *deadline)
     }
 
     /// Responds to the probe in place of the server, as a legacy server would.
     pub(crate) fn give_up_probe(&self) -> Option<ServerJsonRpcMessage> {
-        let (id, _) = self.probe().take()?;
-        self.lock().remove(&id);
+        let (id, _) = lock(&self.probe).take()?;
+        lock(&self.open).remove(&id);
         let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer to server/discover", None);
         Some(ServerJsonRpcMessage::error(error, Some(id)))
     }
@@ -95,9 +97,9 @@ impl Pending {
             return serde_json::from_value(message).ok();
         }
         let id = self.known_id(message.get("id")?)?;
-        let reading = self.lock().remove(&id)?;
-        if self.probe().as_ref().is_some_and(|(probe, _)| *probe == id) {
-            *self.probe() = None;
+        let reading = lock(&self.open).remove(&id)?;
+        if lock(&self.probe).as_ref().is_some_and(|(probe, _)| *probe == id) {
+            *lock(&self.probe) = None;
         }
         Some(answer(message, id, reading))
     }
@@ -105,7 +107,7 @@ impl Pending {
     /// Fails the request to which an overlong message responds, given its start; `None` if the request is unknown.
     pub(crate) fn too_long(&self, head: &[u8]) -> Option<ServerJsonRpcMessage> {
         let text = String::from_utf8_lossy(head);
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         let named = id_in(&text).filter(|id| open.contains_key(id));
         let only = || (open.len() == 1).then(|| open.keys().next().cloned()).flatten();
         let id = named.or_else(only)?;
@@ -116,7 +118,7 @@ impl Pending {
     /// Returns the id of a pending request. Some servers return a numeric id as a string.
     fn known_id(&self, id: &Value) -> Option<RequestId> {
         let id = read_id(id)?;
-        let open = self.lock();
+        let open = lock(&self.open);
         if open.contains_key(&id) {
             return Some(id);
         }
@@ -126,14 +128,6 @@ impl Pending {
             }
             NumberOrString::Number(_) => None,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Reading>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn probe(&self) -> MutexGuard<'_, Option<(RequestId, Instant)>> {
-        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,6 +9,8 @@ pub const SKILLS_ON_CHANGE: &str = "skills::on-change";
 /// Trigger type that fires after a prompt is registered or removed.
 pub const PROMPTS_ON_CHANGE: &str = "prompts::on-change";
 
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
 /// Descriptor of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
@@ -55,135 +57,124 @@ pub fn functions() -> &'static [Descriptor] {
 }
 
 fn skills() -> [Descriptor; 6] {
+    let entry = [("bytes", uint()), ("id", text()), ("registered_at", text())];
     [
-        Descriptor {
-            id: "skills::register",
-            description: "Register a markdown skill so it appears as iii://{id} in resources/list.",
-            request_format: Shape::new("RegisterSkillInput")
-                .with(
-                    "id",
-                    described_text("Unique skill id (lowercase ASCII, kebab/underscore, max 64 chars)."),
-                )
-                .with("skill", described_text("Markdown body served at iii://{id}."))
-                .done(),
-            response_format: Shape::new("RegisterSkillOutput")
-                .with("id", text())
-                .with("registered_at", text())
-                .done(),
-        },
-        Descriptor {
-            id: "skills::unregister",
-            description: "Remove a registered skill by id.",
-            request_format: Shape::new("UnregisterSkillInput").with("id", text()).done(),
-            response_format: Shape::new("UnregisterSkillOutput")
-                .with("id", text())
-                .with("removed", json!({ "type": "boolean" }))
-                .done(),
-        },
-        Descriptor {
-            id: "skills::list",
-            description: "List registered skills (id, body length, registered_at) without bodies.",
-            request_format: Shape::new("ListSkillsInput").done(),
-            response_format: Shape::new("ListSkillsOutput")
-                .with("skills", array_of("SkillEntry"))
-                .defining(
-                    "SkillEntry",
-                    Part::default().with("bytes", uint()).with("id", text()).with("registered_at", text()),
-                )
-                .done(),
-        },
-        Descriptor {
-            id: "skills::resources-list",
-            description: "Internal: returns the MCP resources/list envelope with the iii://skills index + one iii://{id} entry per registered skill.",
-            request_format: Shape::new("EmptyInput").done(),
-            response_format: any(),
-        },
-        Descriptor {
-            id: "skills::resources-read",
-            description: "Internal: resolves an iii:// URI and returns the MCP resources/read contents envelope.",
-            request_format: Shape::new("ReadResourceInput").with("uri", text()).done(),
-            response_format: any(),
-        },
-        Descriptor {
-            id: "skills::resources-templates",
-            description: "Internal: returns the MCP resources/templates/list envelope.",
-            request_format: Shape::new("EmptyInput").done(),
-            response_format: any(),
-        },
+        function(
+            "skills::register",
+            "Register a markdown skill so it appears as iii://{id} in resources/list.",
+            register_skill(),
+            schema("RegisterSkillOutput", [("id", text()), ("registered_at", text())]),
+        ),
+        function(
+            "skills::unregister",
+            "Remove a registered skill by id.",
+            schema("UnregisterSkillInput", [("id", text())]),
+            schema("UnregisterSkillOutput", [("id", text()), ("removed", flag())]),
+        ),
+        function(
+            "skills::list",
+            "List registered skills (id, body length, registered_at) without bodies.",
+            schema("ListSkillsInput", []),
+            defining(
+                definition("SkillEntry", entry),
+                "ListSkillsOutput",
+                [("skills", array_of("SkillEntry"))],
+            ),
+        ),
+        function(
+            "skills::resources-list",
+            "Internal: returns the MCP resources/list envelope with the iii://skills index + one iii://{id} entry per registered skill.",
+            schema("EmptyInput", []),
+            any(),
+        ),
+        function(
+            "skills::resources-read",
+            "Internal: resolves an iii:// URI and returns the MCP resources/read contents envelope.",
+            schema("ReadResourceInput", [("uri", text())]),
+            any(),
+        ),
+        function(
+            "skills::resources-templates",
+            "Internal: returns the MCP resources/templates/list envelope.",
+            schema("EmptyInput", []),
+            any(),
+        ),
     ]
 }
 
 fn prompts() -> [Descriptor; 5] {
+    let entry = [("arguments", uint()), ("function_id", text()), ("name", text()), ("registered_at", text())];
     [
-        Descriptor {
-            id: "prompts::register",
-            description: "Register a slash-command prompt; clients call prompts/get to render it.",
-            request_format: register_prompt(),
-            response_format: Shape::new("RegisterPromptOutput")
-                .with("name", text())
-                .with("registered_at", text())
-                .done(),
-        },
-        Descriptor {
-            id: "prompts::unregister",
-            description: "Remove a registered prompt by name.",
-            request_format: Shape::new("UnregisterPromptInput").with("name", text()).done(),
-            response_format: Shape::new("UnregisterPromptOutput")
-                .with("name", text())
-                .with("removed", json!({ "type": "boolean" }))
-                .done(),
-        },
-        Descriptor {
-            id: "prompts::list",
-            description: "List registered prompts (name, function_id, arg count, registered_at).",
-            request_format: Shape::new("ListPromptsInput").done(),
-            response_format: Shape::new("ListPromptsOutput")
-                .with("prompts", array_of("PromptEntry"))
-                .defining(
-                    "PromptEntry",
-                    Part::default()
-                        .with("arguments", uint())
-                        .with("function_id", text())
-                        .with("name", text())
-                        .with("registered_at", text()),
-                )
-                .done(),
-        },
-        Descriptor {
-            id: "prompts::mcp-list",
-            description: "Internal: returns the MCP prompts/list envelope (full arguments schema for each registered prompt).",
-            request_format: Shape::new("EmptyInput").done(),
-            response_format: any(),
-        },
-        Descriptor {
-            id: "prompts::mcp-get",
-            description: "Internal: dispatches a registered prompt handler and normalizes the result for MCP prompts/get.",
-            request_format: Shape::new("PromptGetInput")
-                .with("name", text())
-                .with_optional("arguments", json!({ "default": null }))
-                .done(),
-            response_format: any(),
-        },
+        function(
+            "prompts::register",
+            "Register a slash-command prompt; clients call prompts/get to render it.",
+            register_prompt(),
+            schema("RegisterPromptOutput", [("name", text()), ("registered_at", text())]),
+        ),
+        function(
+            "prompts::unregister",
+            "Remove a registered prompt by name.",
+            schema("UnregisterPromptInput", [("name", text())]),
+            schema("UnregisterPromptOutput", [("name", text()), ("removed", flag())]),
+        ),
+        function(
+            "prompts::list",
+            "List registered prompts (name, function_id, arg count, registered_at).",
+            schema("ListPromptsInput", []),
+            defining(
+                definition("PromptEntry", entry),
+                "ListPromptsOutput",
+                [("prompts", array_of("PromptEntry"))],
+            ),
+        ),
+        function(
+            "prompts::mcp-list",
+            "Internal: returns the MCP prompts/list envelope (full arguments schema for each registered prompt).",
+            schema("EmptyInput", []),
+            any(),
+        ),
+        function(
+            "prompts::mcp-get",
+            "Internal: dispatches a registered prompt handler and normalizes the result for MCP prompts/get.",
+            schema("PromptGetInput", [("name", text()), ("arguments?", json!({ "default": null }))]),
+            any(),
+        ),
     ]
 }
 
+fn register_skill() -> Value {
+    let id = "Unique skill id (lowercase ASCII, kebab/underscore, max 64 chars).";
+    let skill = "Markdown body served at iii://{id}.";
+    schema("RegisterSkillInput", [("id", described_text(id)), ("skill", described_text(skill))])
+}
+
 fn register_prompt() -> Value {
-    let argument = Part::default()
-        .with_optional("description", json!({ "type": ["string", "null"] }))
-        .with("name", text())
-        .with_optional("required", json!({ "default": false, "type": "boolean" }));
+    let argument = [
+        ("description?", json!({ "type": ["string", "null"] })),
+        ("name", text()),
+        ("required?", json!({ "default": false, "type": "boolean" })),
+    ];
     let mut arguments = array_of("PromptArgument");
     arguments["default"] = json!([]);
-    Shape::new("RegisterPromptInput")
-        .with("description", described_text("Free-text description shown in the client's prompt picker."))
-        .with(
-            "function_id",
-            described_text("Handler function called on prompts/get with the supplied arguments."),
-        )
-        .with("name", described_text("Unique prompt name (lowercase ASCII, kebab/underscore, max 64 chars)."))
-        .with_optional("arguments", arguments)
-        .defining("PromptArgument", argument)
-        .done()
+    let description = "Free-text description shown in the client's prompt picker.";
+    let function = "Handler function called on prompts/get with the supplied arguments.";
+    let name = "Unique prompt name (lowercase ASCII, kebab/underscore, max 64 chars).";
+    let fields = [
+        ("description", described_text(description)),
+        ("function_id", described_text(function)),
+        ("name", described_text(name)),
+        ("arguments?", arguments),
+    ];
+    defining(definition("PromptArgument", argument), "RegisterPromptInput", fields)
+}
+
+const fn function(
+    id: &'static str,
+    description: &'static str,
+    request_format: Value,
+    response_format: Value,
+) -> Descriptor {
+    Descriptor { id, description, request_format, response_format }
 }
 
 fn text() -> Value {
@@ -192,6 +183,10 @@ fn text() -> Value {
 
 fn described_text(description: &str) -> Value {
     json!({ "description": description, "type": "string" })
+}
+
+fn flag() -> Value {
+    json!({ "type": "boolean" })
 }
 
 fn uint() -> Value {
@@ -203,74 +198,45 @@ fn array_of(definition: &str) -> Value {
 }
 
 fn any() -> Value {
-    json!({ "$schema": "http://json-schema.org/draft-07/schema#", "title": "AnyValue" })
+    json!({ "$schema": DRAFT, "title": "AnyValue" })
 }
 
-/// Schema of an object.
-#[derive(Default)]
-struct Part {
-    properties: Map<String, Value>,
-    required: Vec<Value>,
+/// Returns the schema of a value that is an object with these fields; see [`object`].
+fn schema<const N: usize>(title: &str, fields: [(&str, Value); N]) -> Value {
+    defining(Map::new(), title, fields)
 }
 
-impl Part {
-    fn with(mut self, name: &str, schema: Value) -> Self {
-        self.required.push(name.into());
-        self.with_optional(name, schema)
-    }
-
-    fn with_optional(mut self, name: &str, schema: Value) -> Self {
-        self.properties.insert(name.to_owned(), schema);
-        self
-    }
-
-    /// Adds its properties to a schema; empty keywords are omitted.
-    fn onto(self, mut schema: Map<String, Value>) -> Map<String, Value> {
-        if !self.properties.is_empty() {
-            schema.insert("properties".to_owned(), self.properties.into());
-        }
-        if !self.required.is_empty() {
-            schema.insert("required".to_owned(), self.required.into());
-        }
-        schema.insert("type".to_owned(), "object".into());
-        schema
-    }
-}
-
-/// Top-level schema of an object.
-struct Shape {
-    title: &'static str,
+/// Returns a schema with the definitions that its fields refer to.
+fn defining<const N: usize>(
     definitions: Map<String, Value>,
-    part: Part,
+    title: &str,
+    fields: [(&str, Value); N],
+) -> Value {
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), DRAFT.into());
+    schema.insert("title".to_owned(), title.into());
+    if !definitions.is_empty() {
+        schema.insert("definitions".to_owned(), definitions.into());
+    }
+    schema.extend(object(fields));
+    schema.into()
 }
 
-impl Shape {
-    fn new(title: &'static str) -> Self {
-        Self { title, definitions: Map::new(), part: Part::default() }
-    }
-
-    fn with(mut self, name: &str, schema: Value) -> Self {
-        self.part = self.part.with(name, schema);
-        self
-    }
-
-    fn with_optional(mut self, name: &str, schema: Value) -> Self {
-        self.part = self.part.with_optional(name, schema);
-        self
-    }
-
-    fn defining(mut self, name: &str, part: Part) -> Self {
-        self.definitions.insert(name.to_owned(), part.onto(Map::new()).into());
-        self
-    }
-
-    fn done(self) -> Value {
-        let mut schema = Map::new();
-        schema.insert("$schema".to_owned(), "http://json-schema.org/draft-07/schema#".into());
-        schema.insert("title".to_owned(), self.title.into());
-        if !self.definitions.is_empty() {
-            schema.insert("definitions".to_owned(), self.definitions.into());
+/// Returns the keywords of an object with these fields; empty keywords are omitted. The names of optional fields end
+/// with `?`.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for (name, schema) in fields {
+        if !name.ends_with('?') {
+            required.push(name.into());
         }
-        self.part.onto(schema).into()
+        properties.insert(name.trim_end_matches('?').to_owned(), schema);
     }
+    let keywords = [("properties", Value::Object(properties)), ("required", Value::Array(required))];
+    let used = keywords.into_iter().filter(|(_, value)| *value != json!({}) && *value != json!([]));
+    used.chain([("type", "object".into())]).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn definition<const N: usize>(name: &str, fields: [(&str, Value); N]) -> Map<String, Value> {
+    Map::from_iter([(name.to_owned(), object(fields).into())])
 }

@@ -53,18 +53,12 @@ pub enum Error {
     /// The caller may not use the function.
     #[error("function '{0}' not allowed")]
     NotAllowed(String),
-    /// The stored value is not a skill.
-    #[error("decode stored skill {id}: {source}")]
-    StoredSkill {
-        /// Id of the skill.
-        id: String,
-        /// Error decoding the value.
-        source: serde_json::Error,
-    },
-    /// The stored value is not a prompt.
-    #[error("decode stored prompt {name}: {source}")]
-    StoredPrompt {
-        /// Name of the prompt.
+    /// The stored value is not an entry.
+    #[error("decode stored {what} {name}: {source}")]
+    Stored {
+        /// Either `skill` or `prompt`.
+        what: &'static str,
+        /// Id or name of the entry.
         name: String,
         /// Error decoding the value.
         source: serde_json::Error,
@@ -104,11 +98,7 @@ impl Error {
             | Self::NotOwner { .. }
             | Self::NotAllowed(_)
             | Self::Blank(_) => Kind::Refused,
-            Self::Trigger { .. }
-            | Self::Shape
-            | Self::StoredSkill { .. }
-            | Self::StoredPrompt { .. }
-            | Self::State(_) => Kind::Failed,
+            Self::Trigger { .. } | Self::Shape | Self::Stored { .. } | Self::State(_) => Kind::Failed,
         }
     }
 }

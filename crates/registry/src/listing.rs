@@ -34,18 +34,6 @@ pub struct Skills(pub Vec<Arc<SkillSummary>>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompts(pub Vec<StoredPrompt>);
 
-impl From<Vec<Arc<SkillSummary>>> for Skills {
-    fn from(skills: Vec<Arc<SkillSummary>>) -> Self {
-        Self(skills)
-    }
-}
-
-impl From<Vec<Arc<StoredPrompt>>> for Prompts {
-    fn from(prompts: Vec<Arc<StoredPrompt>>) -> Self {
-        Self(prompts.into_iter().map(Arc::unwrap_or_clone).collect())
-    }
-}
-
 impl Skills {
     /// Returns the index as Markdown.
     pub(crate) fn index(&self) -> String {
@@ -69,38 +57,37 @@ pub(crate) fn failed_index(error: &BusError) -> String {
     format!("# Skills\n\n_Error reading skills index: {error}_\n")
 }
 
-fn summary(value: &Value) -> Result<SkillSummary, serde_json::Error> {
-    let StoredSkill { id, skill, registered_at } = StoredSkill::deserialize(value)?;
-    Ok(SkillSummary {
-        title: markdown::title(&skill).unwrap_or(&id).to_owned(),
-        description: markdown::description(&skill),
-        bytes: skill.len(),
-        id,
-        registered_at,
-    })
-}
-
 /// Entry of a listing.
 pub(crate) trait Entry: Sized {
     /// List of entries, ordered by name.
-    type List: Default + From<Vec<Arc<Self>>>;
+    type List: Default;
 
     /// Reads a value; returns `None` if it is not an entry of this type.
     fn read(value: &Value) -> Option<Self>;
 
     /// Returns the name, which determines the order.
     fn name(&self) -> &str;
+
+    /// Converts entries in order to a list.
+    fn list(entries: Vec<Arc<Self>>) -> Self::List;
 }
 
 impl Entry for SkillSummary {
     type List = Skills;
 
     fn read(value: &Value) -> Option<Self> {
-        summary(value).ok()
+        let StoredSkill { id, skill, registered_at } = StoredSkill::deserialize(value).ok()?;
+        let title = markdown::title(&skill).unwrap_or(&id).to_owned();
+        let (description, bytes) = (markdown::description(&skill), skill.len());
+        Some(Self { id, title, description, bytes, registered_at })
     }
 
     fn name(&self) -> &str {
         &self.id
+    }
+
+    fn list(entries: Vec<Arc<Self>>) -> Skills {
+        Skills(entries)
     }
 }
 
@@ -114,6 +101,10 @@ impl Entry for StoredPrompt {
     fn name(&self) -> &str {
         &self.name
     }
+
+    fn list(entries: Vec<Arc<Self>>) -> Prompts {
+        Prompts(entries.into_iter().map(Arc::unwrap_or_clone).collect())
+    }
 }
 
 /// Builds a listing; values that are not entries of this type are skipped.
@@ -123,7 +114,7 @@ pub(crate) fn build_list<E: Entry>(values: &[Value]) -> E::List {
 
 fn ordered<E: Entry>(mut entries: Vec<Arc<E>>) -> E::List {
     entries.sort_by(|one, other| one.name().cmp(other.name()));
-    entries.into()
+    E::list(entries)
 }
 
 /// A cached listing, updated incrementally from changes to the stored values.

@@ -7,18 +7,36 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use meerkat_core::Clock;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::input::{RegisterPromptInput, RegisterSkillInput, UnregisterPromptInput, UnregisterSkillInput};
+use crate::descriptor::{PROMPTS_ON_CHANGE, SKILLS_ON_CHANGE};
+use crate::input::{UnregisterPromptInput, UnregisterSkillInput};
 use crate::listing::{CachedListing, Entry, build_list};
 use crate::subscribers::Subscribers;
 use crate::{Bus, BusError, Error, Exchange, SkillSummary, StoredPrompt, validate};
 
 /// Field of a stored entry that names its author. Entries of unrestricted callers do not have it.
 const OWNER: &str = "owner";
+
+/// A kind of registered content.
+#[derive(Clone, Copy)]
+struct Content {
+    /// Noun for an entry in errors.
+    what: &'static str,
+    /// Field with the name of an entry.
+    key: &'static str,
+    /// Trigger type that fires after a change.
+    on_change: &'static str,
+    scope: fn(&Scopes) -> &str,
+}
+
+const SKILL: Content =
+    Content { what: "skill", key: "id", on_change: SKILLS_ON_CHANGE, scope: |scopes| &scopes.skills };
+const PROMPT: Content =
+    Content { what: "prompt", key: "name", on_change: PROMPTS_ON_CHANGE, scope: |scopes| &scopes.prompts };
 
 /// Scopes in which registered content is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,13 +135,17 @@ impl Registry {
         let fixed = self.pinned();
         match function {
             "skills::register" => fixed.register_skill(author, input(data)?).await,
-            "skills::unregister" => fixed.unregister_skill(author, input(data)?).await,
+            "skills::unregister" => {
+                fixed.unregister(SKILL, author, &input::<UnregisterSkillInput>(data)?.id).await
+            }
             "skills::list" => fixed.list_skills(input(data)?).await,
             "skills::resources-list" => fixed.list_resources(input(data)?).await,
             "skills::resources-read" => fixed.read_resource(author, input(data)?).await,
             "skills::resources-templates" => fixed.list_templates(input(data)?),
             "prompts::register" => fixed.register_prompt(author, input(data)?).await,
-            "prompts::unregister" => fixed.unregister_prompt(author, input(data)?).await,
+            "prompts::unregister" => {
+                fixed.unregister(PROMPT, author, &input::<UnregisterPromptInput>(data)?.name).await
+            }
             "prompts::list" => fixed.list_prompts(input(data)?).await,
             "prompts::mcp-list" => fixed.list_prompts_in_full(input(data)?).await,
             "prompts::mcp-get" => fixed.get_prompt(author, input(data)?).await,
@@ -187,24 +209,50 @@ impl Registry {
         &self.shared.bus
     }
 
-    fn bus_ref(&self) -> &dyn Bus {
-        &*self.shared.bus
+    /// Stores an entry with the time, and notifies subscribers.
+    async fn register(
+        &self,
+        content: Content,
+        author: Option<Author<'_>>,
+        name: &str,
+        mut entry: Value,
+    ) -> Result<Value, Error> {
+        let registered_at = self.now();
+        entry["registered_at"] = registered_at.as_str().into();
+        self.put(content, author, name, Some(entry)).await?;
+        self.fire(content.on_change, &json!({ "op": "register", (content.key): name }));
+        Ok(json!({ (content.key): name, "registered_at": registered_at }))
+    }
+
+    /// Removes an entry if it exists, and notifies subscribers if it did.
+    async fn unregister(
+        &self,
+        content: Content,
+        author: Option<Author<'_>>,
+        name: &str,
+    ) -> Result<Value, Error> {
+        validate::name(content.key, name)?;
+        let removed = self.put(content, author, name, None).await?.is_some_and(|value| !value.is_null());
+        if removed {
+            self.fire(content.on_change, &json!({ "op": "unregister", (content.key): name }));
+        }
+        Ok(json!({ (content.key): name, "removed": removed }))
     }
 
     /// Stores an entry, with its author if it has one, or removes it; returns the previous value.
     async fn put(
         &self,
-        scope: &str,
-        (what, name): (&'static str, &str),
-        entry: Option<Value>,
+        content: Content,
         author: Option<Author<'_>>,
+        name: &str,
+        entry: Option<Value>,
     ) -> Result<Option<Value>, Error> {
+        let (options, bus) = (self.options(), &self.shared.bus);
+        let scope = (content.scope)(&options.scopes);
         let Some(author) = author else {
             return Ok(match entry {
-                Some(entry) => {
-                    self.with_timeout(self.bus_ref().set(scope, name, entry)).await.map(|()| None)?
-                }
-                None => self.with_timeout(self.bus_ref().delete(scope, name)).await?,
+                Some(entry) => self.with_timeout(bus.set(scope, name, entry)).await.map(|()| None)?,
+                None => self.with_timeout(bus.delete(scope, name)).await?,
             });
         };
         let allowed = |current: Option<&Value>| match current.filter(|current| !current.is_null()) {
@@ -215,10 +263,20 @@ impl Registry {
             entry[OWNER] = author.name.into();
             entry
         });
-        match self.with_timeout(self.bus_ref().exchange(scope, name, entry, &allowed)).await? {
+        match self.with_timeout(bus.exchange(scope, name, entry, &allowed)).await? {
             Exchange::Done(before) => Ok(before),
-            Exchange::Denied => Err(Error::NotOwner { what, name: name.to_owned() }),
+            Exchange::Denied => Err(Error::NotOwner { what: content.what, name: name.to_owned() }),
         }
+    }
+
+    /// Reads one entry.
+    async fn stored<T: DeserializeOwned>(&self, content: Content, name: &str) -> Result<Option<T>, Error> {
+        validate::name(content.key, name)?;
+        let options = self.options();
+        let stored = self.shared.bus.get((content.scope)(&options.scopes), name);
+        let stored = self.with_timeout(stored).await?.filter(|value| !value.is_null());
+        let undecodable = |source| Error::Stored { what: content.what, name: name.to_owned(), source };
+        stored.map(serde_json::from_value).transpose().map_err(undecodable)
     }
 
     /// Notifies all subscribers of a change, without waiting for them.
@@ -252,12 +310,14 @@ impl Registry {
     ) -> Result<Arc<E::List>, BusError> {
         loop {
             let since = cached.revision(scope);
-            let Some(changes) = self.with_timeout(self.bus_ref().changes(scope, since)).await? else { break };
+            let Some(changes) = self.with_timeout(self.shared.bus.changes(scope, since)).await? else {
+                break;
+            };
             if let Some(list) = cached.update(scope, since, changes) {
                 return Ok(list);
             }
         }
-        let values = self.with_timeout(self.bus_ref().list(scope)).await?;
+        let values = self.with_timeout(self.shared.bus.list(scope)).await?;
         Ok(Arc::new(build_list::<E>(&values)))
     }
 
@@ -275,17 +335,14 @@ impl Registry {
 /// # Errors
 /// Returns the same error as the function.
 pub fn check(function: &str, data: &Value) -> Result<(), Error> {
+    fn read<'a, T: Deserialize<'a>>(data: &'a Value) -> Result<T, Error> {
+        T::deserialize(data).map_err(Error::Input)
+    }
     match function {
-        "skills::register" => validate::skill(&RegisterSkillInput::deserialize(data).map_err(Error::Input)?)?,
-        "prompts::register" => {
-            validate::prompt(&RegisterPromptInput::deserialize(data).map_err(Error::Input)?)?;
-        }
-        "skills::unregister" => {
-            validate::name("id", &UnregisterSkillInput::deserialize(data).map_err(Error::Input)?.id)?;
-        }
-        "prompts::unregister" => {
-            validate::name("name", &UnregisterPromptInput::deserialize(data).map_err(Error::Input)?.name)?;
-        }
+        "skills::register" => validate::skill(&read(data)?)?,
+        "prompts::register" => validate::prompt(&read(data)?)?,
+        "skills::unregister" => validate::name("id", &read::<UnregisterSkillInput>(data)?.id)?,
+        "prompts::unregister" => validate::name("name", &read::<UnregisterPromptInput>(data)?.name)?,
         _ => {}
     }
     Ok(())

@@ -74,20 +74,12 @@ struct Subscribers {
 type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<(), IIIError>> + Send + 'a>>;
 
 impl TriggerHandler for Subscribers {
-    fn register_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn register_trigger<'a: 'b, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b> {
         self.registry.subscribe(self.trigger_type, &config.id, &config.function_id);
         Box::pin(async { Ok(()) })
     }
 
-    fn unregister_trigger<'a, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn unregister_trigger<'a: 'b, 'b>(&'a self, config: TriggerConfig) -> HandlerFuture<'b> {
         self.registry.unsubscribe(&config.id);
         Box::pin(async { Ok(()) })
     }

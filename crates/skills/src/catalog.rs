@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
 use crate::snapshot::{Policy, Snapshot};
 use crate::source::{Ignored, ScanResult, Source};
-use crate::{Skill, SkillLocation};
+use crate::{Skill, SkillLocation, lock};
 
 /// All sources of skills and their contents. Cheap to clone; all clones share one catalog.
 #[derive(Clone)]
@@ -142,7 +142,7 @@ impl Catalog {
     /// Scans the sources, and publishes a snapshot if something changed. The caller holds the scan lock.
     fn scan(&self) -> Option<Change> {
         let (sources, policy, known, revision, stale) = {
-            let state = self.state();
+            let state = lock(&self.shared.state);
             let policy = Arc::clone(&state.policy);
             (state.sources.clone(), policy, state.found.clone(), state.revision, state.is_stale())
         };
@@ -157,7 +157,7 @@ impl Catalog {
         let new = Arc::new(Snapshot::new(generation, &found, sources, &policy));
         tracing::debug!(generation, "skills changed");
         let old = self.shared.snapshot.send_replace(Arc::clone(&new));
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         state.found = found;
         state.published = revision;
         Some(Change { old, new })
@@ -176,7 +176,7 @@ impl Catalog {
     pub fn refresh_if_stale(&self) -> Refreshed {
         // A change during the scan marks the catalog as dirty again.
         let started = self.change_watch_state(WatchState::Dirty, WatchState::Scanning);
-        if started == Err(WatchState::Clean as u8) && !self.state().is_stale() {
+        if started == Err(WatchState::Clean as u8) && !lock(&self.shared.state).is_stale() {
             return Refreshed::Unchanged;
         }
         let refreshed = self.refresh();
@@ -190,7 +190,8 @@ impl Catalog {
     /// Returns `true` if the snapshot is current, so that no scan is needed.
     #[must_use]
     pub fn is_up_to_date(&self) -> bool {
-        self.shared.watch_state.load(Ordering::Acquire) == WatchState::Clean as u8 && !self.state().is_stale()
+        self.shared.watch_state.load(Ordering::Acquire) == WatchState::Clean as u8
+            && !lock(&self.shared.state).is_stale()
     }
 
     /// Searches the sources for skill files that none of them loads, although the files have no errors. This may take
@@ -199,7 +200,7 @@ impl Catalog {
     pub fn ignored(&self) -> Vec<Ignored> {
         self.refresh();
         let (sources, found) = {
-            let state = self.state();
+            let state = lock(&self.shared.state);
             (state.sources.clone(), state.found.clone())
         };
         let loaded = |skill: &Arc<Skill>| match &skill.place {
@@ -265,11 +266,6 @@ impl Catalog {
         self.shared.watch_state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Ignores poisoning: a thread that panicked while holding the lock left a list that the next scan replaces.
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.shared.state)
-    }
-
     /// Returns a receiver of snapshots. The first one may be empty, with the generation 0.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
@@ -278,7 +274,7 @@ impl Catalog {
 
     /// Replaces the policy; the next refresh publishes the result.
     pub fn set_policy(&self, policy: Policy) {
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         if *state.policy != policy {
             state.policy = Arc::new(policy);
             state.revision += 1;
@@ -287,7 +283,7 @@ impl Catalog {
 
     /// Replaces the sources; the next refresh publishes the result.
     pub fn set_sources(&self, sources: Vec<Arc<dyn Source>>) {
-        let mut state = self.state();
+        let mut state = lock(&self.shared.state);
         let same = state.sources.len() == sources.len()
             && state.sources.iter().zip(&sources).all(|(old, new)| Arc::ptr_eq(old, new));
         if !same {
@@ -298,11 +294,7 @@ impl Catalog {
 
     /// Lists the directories to watch for changes.
     pub(crate) fn watched(&self) -> Vec<PathBuf> {
-        let state = self.state();
+        let state = lock(&self.shared.state);
         state.found.iter().flat_map(|found| found.watched.iter().cloned()).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -203,18 +203,7 @@ impl Error {
             | Self::Changed(_)
             | Self::NothingToInstall(_)
             | Self::Ambiguous { .. } => ErrorKind::InvalidParams,
-            Self::TooLarge { .. }
-            | Self::File { .. }
-            | Self::Symlink(_)
-            | Self::Broken { .. }
-            | Self::CyclicRemap(_)
-            | Self::Git { .. }
-            | Self::NoGit(_)
-            | Self::TooSlow { .. }
-            | Self::NoVariable(_)
-            | Self::Fetch { .. }
-            | Self::BadCatalog { .. }
-            | Self::BadLock { .. } => ErrorKind::SkillResolutionFailed,
+            _ => ErrorKind::SkillResolutionFailed,
         }
     }
 

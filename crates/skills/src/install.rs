@@ -14,7 +14,7 @@ use crate::files::{open_lock, put_dir, read_bounded, refuse_link, write_atomic};
 use crate::source::{check_url, clone_into};
 use crate::{
     Digest, Directory, Error, GitOptions, Limits, Provenance, Scope, Skill, SkillLocation, SkillName,
-    Source as _, SourceId, SourceStatus, Transport,
+    Source as _, SourceId, Transport,
 };
 
 /// Name of the lock file in a directory of skills.
@@ -137,13 +137,8 @@ fn place(
 
 /// Finds the skill to install.
 fn pick(&From { dir, bounds, ref origin, .. }: &From<'_>, name: Option<&str>) -> Result<Arc<Skill>, Error> {
-    let provenance = Provenance {
-        source_uuid: SourceId::from_location(origin),
-        display_name: "install".to_owned(),
-        transport_kind: Transport::Filesystem,
-        fingerprint: String::new(),
-        status: SourceStatus::Active,
-    };
+    let id = SourceId::from_location(origin);
+    let provenance = Provenance::new(id, "install", Transport::Filesystem, String::new());
     let source = Directory::new(provenance, Scope::User, dir.to_owned(), Limits::default());
     let source = bounds.map(Path::to_owned).into_iter().fold(source, Directory::within);
     let found = source.scan();
@@ -186,10 +181,7 @@ fn broken(problems: &[crate::Problem], origin: &str) -> Error {
 /// Returns an error if the skill does not exist. Unless `overwrite` is [`Overwrite::Replace`], also returns one if the
 /// skill was not installed by this crate, or was changed since.
 pub fn remove(root: &Path, name: &str, overwrite: Overwrite) -> Result<Installed, Error> {
-    let slug: SkillName = name.parse().map_err(|_| Error::BadName {
-        name: name.chars().take(80).collect(),
-        why: "may contain only lowercase letters, digits, and hyphens",
-    })?;
+    let slug = parse_name(name)?;
     let _guard = guard(root)?;
     let mut lock = read_lock(root)?;
     let dir = root.join(slug.as_str());
@@ -225,10 +217,7 @@ fn remove_own(dir: PathBuf, slug: &SkillName, overwrite: Overwrite) -> Result<In
 /// # Errors
 /// Returns an error if the format forbids the name, or the skill already exists.
 pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Error> {
-    let slug: SkillName = name.parse().map_err(|_| Error::BadName {
-        name: name.chars().take(80).collect(),
-        why: "may contain only lowercase letters, digits, and hyphens",
-    })?;
+    let slug = parse_name(name)?;
     let dir = root.join(slug.as_str());
     fs::create_dir_all(root).map_err(Error::file("create", root))?;
     fs::create_dir(&dir).map_err(|error| match error.kind() {
@@ -246,6 +235,13 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
     let file = dir.join("SKILL.md");
     write_atomic(&file, text.as_bytes())?;
     Ok(file)
+}
+
+fn parse_name(name: &str) -> Result<SkillName, Error> {
+    name.parse().map_err(|_| Error::BadName {
+        name: name.chars().take(80).collect(),
+        why: "may contain only lowercase letters, digits, and hyphens",
+    })
 }
 
 fn capitalized(word: &str) -> String {

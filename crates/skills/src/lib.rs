@@ -24,6 +24,8 @@ mod tools;
 pub mod view;
 mod watch;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use catalog::{Catalog, Refreshed};
 pub use document::{Document, ParseError};
 pub use error::{Error, FetchError};
@@ -47,3 +49,8 @@ pub use watch::{FsEvents, Watch, WatchOptions};
 
 /// Maximum size of a SKILL.md, in bytes.
 pub const MAX_SKILL_BYTES: u64 = 1024 * 1024;
+
+/// Locks a mutex. Its value is valid even if a thread panicked while holding the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

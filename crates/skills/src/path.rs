@@ -15,19 +15,14 @@ pub(crate) fn unusable_name(name: &str) -> Option<&'static str> {
 
 /// Returns the reason why an unknown name is rejected as invalid rather than not found.
 pub(crate) fn name_error(name: &str) -> Option<&'static str> {
-    if name.trim().is_empty() {
-        return Some("is empty");
-    }
-    if name.contains(['/', '\\']) {
-        return Some("has a path separator");
-    }
-    if name.chars().any(char::is_control) {
-        return Some("has a control character");
-    }
-    if matches!(name.trim(), "." | "..") || name.contains("..") {
-        return Some("has `..` in it");
-    }
-    has_escape(name).then_some("has a percent-encoded character")
+    let checks = [
+        (name.trim().is_empty(), "is empty"),
+        (name.contains(['/', '\\']), "has a path separator"),
+        (name.chars().any(char::is_control), "has a control character"),
+        (name.trim() == "." || name.contains(".."), "has `..` in it"),
+        (has_escape(name), "has a percent-encoded character"),
+    ];
+    checks.into_iter().find_map(|(is_bad, why)| is_bad.then_some(why))
 }
 
 /// Returns `true` if a text has a percent sign and two hexadecimal digits.
@@ -39,20 +34,17 @@ pub(crate) fn has_escape(text: &str) -> bool {
 
 /// Parses a relative path from a caller.
 pub(crate) fn relative(text: &str) -> Result<PathBuf, &'static str> {
-    if text.is_empty() {
-        return Err("it is empty");
-    }
-    if text.contains('\0') {
-        return Err("it has a NUL");
-    }
-    if text.contains('\\') {
-        return Err("it has a backslash");
-    }
-    if has_escape(text) {
-        return Err("it has a percent-encoded character");
-    }
-    if text.starts_with('/') || text.split('/').next().is_some_and(|first| first.contains(':')) {
-        return Err("it is not relative");
+    let is_absolute =
+        text.starts_with('/') || text.split('/').next().is_some_and(|first| first.contains(':'));
+    let checks = [
+        (text.is_empty(), "it is empty"),
+        (text.contains('\0'), "it has a NUL"),
+        (text.contains('\\'), "it has a backslash"),
+        (has_escape(text), "it has a percent-encoded character"),
+        (is_absolute, "it is not relative"),
+    ];
+    if let Some((_, why)) = checks.into_iter().find(|(is_bad, _)| *is_bad) {
+        return Err(why);
     }
     let path = Path::new(text);
     if path.components().all(|part| matches!(part, Component::Normal(_))) {

@@ -1,6 +1,5 @@
 //! Problems of a single skill or source. A problem never affects other skills.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -24,7 +23,8 @@ pub enum Effect {
 }
 
 /// A problem, its location, and a fix.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
+#[error("{}{}: {reason}; {fix}", path.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct Problem {
     /// Effect of the problem.
     pub effect: Effect,
@@ -47,15 +47,5 @@ impl Problem {
     pub(crate) fn unreadable(path: impl Into<PathBuf>, error: &std::io::Error) -> Self {
         let fix = "check its permissions, or remove it";
         Self::new(Effect::Unreadable, path, format!("cannot be read: {error}"), fix)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}; {}", self.reason, self.fix)
     }
 }

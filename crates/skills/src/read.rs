@@ -1,15 +1,20 @@
-//! Reads a skill's text and bundled files, and nothing else.
+//! Parses a skill, and reads its text and bundled files.
 //!
 //! A path is checked before it is used, and again after its symlinks are resolved, so an opened file is always in the
 //! skill's own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::files::read_bounded;
-use crate::{Digest, Document, Error, MAX_SKILL_BYTES, Skill, SkillLocation, path};
+use crate::source::is_foreign;
+use crate::{
+    Digest, Document, Error, MAX_SKILL_BYTES, ParseError, Provenance, Scope, Skill, SkillKey, SkillLocation,
+    SkillName, Trust, path,
+};
 
 /// Maximum size of a bundled file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -58,6 +63,30 @@ impl SkillText {
 }
 
 impl Skill {
+    /// Parses a trusted skill.
+    pub(crate) fn parse(
+        source: &Arc<Provenance>,
+        scope: Scope,
+        bytes: &[u8],
+        place: SkillLocation,
+    ) -> Result<Self, ParseError> {
+        let text = String::from_utf8_lossy(bytes);
+        let document = Document::read(&text)?;
+        Ok(Self {
+            key: SkillKey { source_uuid: source.source_uuid, skill_name: SkillName::nearest(&document.name) },
+            title: None,
+            description: document.description,
+            scope,
+            source: Arc::clone(source),
+            digest: Digest::compute(bytes),
+            size: bytes.len() as u64,
+            traits: document.traits,
+            name: document.name,
+            trust: Trust::Trusted,
+            place,
+        })
+    }
+
     /// Reads its SKILL.md.
     ///
     /// # Errors
@@ -68,7 +97,7 @@ impl Skill {
             SkillLocation::Directory { dir, file } => {
                 let path = inside(dir, Path::new(file))?;
                 let bytes = read_bounded(&path, MAX_SKILL_BYTES)?;
-                (String::from_utf8(bytes).unwrap_or_else(|error| lossy(&error)), path)
+                (String::from_utf8_lossy(&bytes).into_owned(), path)
             }
         };
         let document = Document::read(&text).map_err(|source| Error::Broken { path, source })?;
@@ -129,18 +158,6 @@ impl Skill {
         let parts: Option<Vec<_>> = relative.iter().map(|part| part.to_str()).collect();
         parts.filter(|_| bundled).map(|parts| parts.join("/"))
     }
-
-    /// Computes the digest of one of its files.
-    ///
-    /// # Errors
-    /// Same as [`Self::read_file`].
-    pub fn file_digest(&self, wanted: &str) -> Result<Digest, Error> {
-        Ok(Digest::compute(&self.read_file(wanted)?))
-    }
-}
-
-fn lossy(error: &std::string::FromUtf8Error) -> String {
-    String::from_utf8_lossy(error.as_bytes()).into_owned()
 }
 
 /// Resolves a path and checks that it is still inside the directory.
@@ -165,14 +182,10 @@ pub(crate) fn inside(dir: &Path, relative: &Path) -> Result<PathBuf, Error> {
     Ok(resolved)
 }
 
-/// Returns `true` if an entry of this name is part of a skill. Entries that are not listed cannot be read either.
-fn is_skill_entry(name: &str) -> bool {
-    !name.starts_with('.') && !matches!(name, "node_modules" | "__pycache__")
-}
-
-/// Returns `true` if a path below a skill's directory is part of the skill, including all of its parents.
+/// Returns `true` if a path below a skill's directory is part of the skill, including all of its parents. Entries that
+/// are not listed cannot be read either.
 fn is_listed(relative: &Path) -> bool {
-    relative.iter().all(|part| part.to_str().is_some_and(is_skill_entry))
+    relative.iter().all(|part| part.to_str().is_some_and(|name| !is_foreign(name)))
 }
 
 /// A listing of the files below a directory.
@@ -192,7 +205,7 @@ impl Listing {
                 break;
             }
             let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| is_skill_entry(name)) else { continue };
+            let Some(name) = name.to_str().filter(|name| !is_foreign(name)) else { continue };
             // Omit files that callers could not request.
             if path::relative(name).is_err() {
                 continue;

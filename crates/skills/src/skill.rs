@@ -80,6 +80,19 @@ pub struct Provenance {
     pub status: SourceStatus,
 }
 
+impl Provenance {
+    /// Returns the provenance of an active source.
+    pub(crate) fn new(
+        source_uuid: SourceId,
+        display_name: &str,
+        transport_kind: Transport,
+        fingerprint: String,
+    ) -> Self {
+        let (display_name, status) = (display_name.to_owned(), SourceStatus::Active);
+        Self { source_uuid, display_name, transport_kind, fingerprint, status }
+    }
+}
+
 /// The SHA-256 of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
@@ -111,9 +124,10 @@ impl Serialize for Digest {
 }
 
 /// Callers that may invoke a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Invocation {
     /// The model and the user.
+    #[default]
     Anyone,
     /// The user only; it is not listed for the model.
     User,
@@ -138,7 +152,7 @@ impl Invocation {
 }
 
 /// Metadata of a skill other than name and description.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkillMetadata {
     /// Tools it requests to use without approval. The request is informational and grants nothing.
     pub allowed_tools: Vec<String>,
@@ -148,17 +162,6 @@ pub struct SkillMetadata {
     pub argument_hint: Option<String>,
     /// Callers that may invoke it.
     pub invocation: Invocation,
-}
-
-impl Default for SkillMetadata {
-    fn default() -> Self {
-        Self {
-            allowed_tools: Vec::new(),
-            requires: Vec::new(),
-            argument_hint: None,
-            invocation: Invocation::Anyone,
-        }
-    }
 }
 
 /// Location of a skill's text.

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource};
+use meerkat_core::{
+    BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource, input_schema,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,18 +17,11 @@ use crate::{Catalog, Error, SkillFilter, SkillKey, SkillName, Snapshot, SourceId
 /// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
-/// Set of tools to provide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Set {
-    Agent,
-    Skill,
-}
-
 /// Skill tools of an agent.
 #[derive(Clone)]
 pub struct AgentTools {
     catalog: Catalog,
-    set: Set,
+    kinds: &'static [Kind],
     offered: SkillFilter,
 }
 
@@ -35,13 +30,14 @@ impl AgentTools {
     /// list of skills in the system prompt.
     #[must_use]
     pub const fn new(catalog: Catalog, offered: SkillFilter) -> Self {
-        Self { catalog, set: Set::Agent, offered }
+        let kinds = &[Kind::Browse, Kind::Load, Kind::ListFiles, Kind::ReadFile];
+        Self { catalog, kinds, offered }
     }
 
     /// Creates the tool `skill`, which lists the skills in its description.
     #[must_use]
     pub const fn skill_tool(catalog: Catalog) -> Self {
-        Self { catalog, set: Set::Skill, offered: SkillFilter::All }
+        Self { catalog, kinds: &[Kind::Skill], offered: SkillFilter::All }
     }
 }
 
@@ -51,16 +47,12 @@ impl ToolSource for AgentTools {
         if snapshot.for_agent(self.offered).next().is_none() {
             return Vec::new();
         }
-        let kinds: &[Kind] = match self.set {
-            Set::Agent => &[Kind::Browse, Kind::Load, Kind::ListFiles, Kind::ReadFile],
-            Set::Skill => &[Kind::Skill],
-        };
         let tool = |kind: &Kind| {
             let def = kind.def(&snapshot);
             let catalog = self.catalog.clone();
             Arc::new(SkillTool { kind: *kind, def, catalog, offered: self.offered }) as Arc<dyn Tool>
         };
-        kinds.iter().map(tool).collect()
+        self.kinds.iter().map(tool).collect()
     }
 }
 
@@ -126,22 +118,22 @@ impl Kind {
             Self::Browse => (
                 "browse_skills",
                 "Find skills by words in their names and descriptions.".to_owned(),
-                schema::<Browse>(),
+                input_schema::<Browse>(),
             ),
             Self::Load => (
                 view::LOAD_SKILL,
                 "Read a skill's instructions. Call this before you follow the skill.".to_owned(),
-                schema::<OneSkill>(),
+                input_schema::<OneSkill>(),
             ),
             Self::ListFiles => (
                 "skill_list_resources",
                 "List the files that come with a skill.".to_owned(),
-                schema::<OneSkill>(),
+                input_schema::<OneSkill>(),
             ),
             Self::ReadFile => (
                 "skill_read_resource",
                 "Read a text file that comes with a skill.".to_owned(),
-                schema::<OneFile>(),
+                input_schema::<OneFile>(),
             ),
             Self::Skill => {
                 (view::SKILL_TOOL, view::skill_tool_description(snapshot), view::skill_tool_schema())
@@ -184,19 +176,6 @@ impl Tool for SkillTool {
             })
         })
     }
-}
-
-fn schema<T: JsonSchema>() -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
-    if let Some(root) = value.as_object_mut() {
-        root.shift_remove("title");
-        root.shift_remove("description");
-    }
-    value
 }
 
 fn decode<T: DeserializeOwned>(args: Value) -> Result<T, ToolOutput> {

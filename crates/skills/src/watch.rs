@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Config, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use crate::catalog::WatchState;
-use crate::{Catalog, Limits};
+use crate::{Catalog, Limits, lock};
 
 /// Options for watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,11 +152,7 @@ fn start_watcher(
 
 /// Returns `true` unless the event is a read. Otherwise the watch would react to its own scans.
 fn is_change(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) => false,
-        _ => true,
-    }
+    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
 
 /// Paths whose changes may affect skills.
@@ -265,11 +261,6 @@ impl Follower {
         self.link.set_sight(if complete { WatchState::Dirty } else { WatchState::Unwatched });
         added
     }
-}
-
-/// Locks a mutex, ignoring poisoning: a thread that panicked while holding the lock left a valid value.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns `true` if there are at most `limit` directories below a directory.

@@ -211,6 +211,11 @@ pub enum Error {
     },
 }
 
+/// Returns an error unless a condition holds.
+pub(crate) fn ensure(holds: bool, error: impl FnOnce() -> Error) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(error()) }
+}
+
 impl Error {
     /// Returns the kind of error.
     #[must_use]

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use meerkat_core::{RealmId, Timestamp};
-use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::liveness::is_locked;
@@ -22,15 +22,6 @@ pub(crate) struct OwnerRecord {
     pub(crate) surface: String,
     /// The time it opened the realm.
     pub(crate) started_at: Timestamp,
-}
-
-#[derive(Serialize)]
-struct OwnerFile<'a> {
-    realm_id: &'a RealmId,
-    instance_id: &'a str,
-    surface: &'a str,
-    pid: u32,
-    started_at: i64,
 }
 
 /// A live owner of leases. Dropping it releases every lease it still holds.
@@ -55,7 +46,7 @@ impl Owner {
         let written = lock
             .try_lock()
             .map_err(io::Error::from)
-            .and_then(|()| lock.write_all(&encode(id, record)?))
+            .and_then(|()| lock.write_all(&encode(id, record)))
             .and_then(|()| fs::rename(&unnamed, &path));
         if let Err(error) = written {
             // On a full disk, the file may exist although its content could not be written.
@@ -73,16 +64,17 @@ impl Drop for Owner {
     }
 }
 
-fn encode(id: Uuid, record: &OwnerRecord) -> io::Result<Vec<u8>> {
-    let generated = format!("instance-{id}");
-    let file = OwnerFile {
-        realm_id: &record.realm,
-        instance_id: record.instance.as_deref().unwrap_or(&generated),
-        surface: &record.surface,
-        pid: std::process::id(),
-        started_at: record.started_at.as_second(),
-    };
-    Ok(serde_json::to_vec(&file)?)
+fn encode(id: Uuid, record: &OwnerRecord) -> Vec<u8> {
+    let OwnerRecord { realm, instance, surface, started_at } = record;
+    let instance = instance.clone().unwrap_or_else(|| format!("instance-{id}"));
+    let file = json!({
+        "realm_id": realm,
+        "instance_id": instance,
+        "surface": surface,
+        "pid": std::process::id(),
+        "started_at": started_at.as_second(),
+    });
+    file.to_string().into_bytes()
 }
 
 fn owner_path(leases: &Path, id: Uuid) -> PathBuf {

@@ -138,9 +138,9 @@ impl SqliteStore {
         Ok(Self { path, damage: Arc::default(), writer, reader })
     }
 
-    fn read<T: Send + 'static>(
+    fn read<T: Send + 'static, E: Into<Failure>>(
         &self,
-        read: impl FnOnce(&Reader) -> Result<T, Failure> + Send + 'static,
+        read: impl FnOnce(&Reader) -> Result<T, E> + Send + 'static,
     ) -> Reply<'_, T> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
@@ -204,27 +204,24 @@ impl Store for SqliteStore {
     }
 
     fn state(&self, query: StateQuery) -> Reply<'_, Vec<StateRow>> {
-        self.read(move |reader| Ok(state::read(&reader.connection, &query)?))
+        self.read(move |reader| state::read(&reader.connection, &query))
     }
 
     fn scopes(&self) -> Reply<'_, Vec<String>> {
-        self.read(|reader| Ok(state::scopes(&reader.connection)?))
+        self.read(|reader| state::scopes(&reader.connection))
     }
 
     fn revision(&self, scope: String) -> Reply<'_, u64> {
-        self.read(move |reader| Ok(state::revision(&reader.connection, &scope)?))
+        self.read(move |reader| state::revision(&reader.connection, &scope))
     }
 
     fn state_changes(&self, scope: String, since: u64) -> Reply<'_, StateChanges> {
-        self.read(move |reader| Ok(state::changes(&reader.connection, &scope, since)?))
+        self.read(move |reader| state::changes(&reader.connection, &scope, since))
     }
 
     fn examine(&self) -> Reply<'_, Option<PathBuf>> {
         let (path, damage) = (self.path.clone(), Arc::clone(&self.damage));
-        self.read(move |_| {
-            check::quick_check_once(&path, &damage)?;
-            Ok(Some(path))
-        })
+        self.read(move |_| check::quick_check_once(&path, &damage).map(|()| Some(path)))
     }
 }
 

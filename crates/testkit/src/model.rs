@@ -63,7 +63,6 @@ pub struct ScriptedModel {
     info: ModelInfo,
     script: Mutex<VecDeque<Script>>,
     seen: Mutex<Vec<RecordedRequest>>,
-    requested: Notify,
     request_count: watch::Sender<usize>,
     released: Notify,
 }
@@ -92,7 +91,6 @@ impl ScriptedModel {
             info,
             script: Mutex::new(script.into_iter().collect()),
             seen: Mutex::default(),
-            requested: Notify::new(),
             request_count: watch::Sender::new(0),
             released: Notify::new(),
         })
@@ -102,11 +100,6 @@ impl ScriptedModel {
     #[must_use]
     pub fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Waits for the next request.
-    pub async fn wait_for_request(&self) {
-        self.requested.notified().await;
     }
 
     /// Waits until it has received `count` requests in total.
@@ -126,39 +119,38 @@ impl ScriptedModel {
     }
 
     async fn follow(&self, script: Script, deltas: DeltaSink<'_>) -> Result<ModelResponse, ModelError> {
-        let (blocks, stop_reason) = match script {
+        let text = match script {
             Script::Say(text) => {
                 deltas(Delta::Text(text.clone()));
-                (vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn)
+                text
             }
             Script::Call(calls) => {
                 let block = |(id, name, args)| AssistantBlock::ToolUse { id, name, args, meta: None };
-                (calls.into_iter().map(block).collect(), StopReason::ToolUse)
+                return Ok(response(calls.into_iter().map(block).collect(), StopReason::ToolUse));
             }
             Script::Fail(kind) => {
-                return Err(ModelError {
-                    kind,
-                    provider: Provider::Other,
-                    status: None,
-                    retry_after: None,
-                    message: "as scripted".to_owned(),
-                });
+                let (provider, message) = (Provider::Other, "as scripted".to_owned());
+                return Err(ModelError { kind, provider, status: None, retry_after: None, message });
             }
-            Script::Hang => {
-                self.released.notified().await;
-                let text = "released".to_owned();
-                (vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn)
-            }
+            Script::Hang => self.wait_for_release().await,
             Script::Stall(text) => {
                 deltas(Delta::Text(text));
-                self.released.notified().await;
-                (vec![AssistantBlock::Text { text: "released".to_owned(), meta: None }], StopReason::EndTurn)
+                self.wait_for_release().await
             }
             Script::Panic => panic!("as scripted"),
         };
-        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        Ok(ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage })
+        Ok(response(vec![AssistantBlock::Text { text, meta: None }], StopReason::EndTurn))
     }
+
+    async fn wait_for_release(&self) -> String {
+        self.released.notified().await;
+        "released".to_owned()
+    }
+}
+
+fn response(blocks: Vec<AssistantBlock>, stop_reason: StopReason) -> ModelResponse {
+    let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+    ModelResponse { blocks, stop_reason, extent: ResponseStatus::Complete, usage }
 }
 
 impl Model for ScriptedModel {
@@ -177,7 +169,6 @@ impl Model for ScriptedModel {
                 lines: request.messages.iter().map(|message| message_line(message)).collect(),
                 tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             });
-            self.requested.notify_one();
             self.request_count.send_modify(|count| *count += 1);
             self.follow(self.next(), deltas).await
         })

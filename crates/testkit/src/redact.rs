@@ -6,17 +6,10 @@ pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let (length, name) = if let Some(length) = uuid(rest) {
-            (length, "[uuid]")
-        } else if let Some(length) = time(rest) {
-            (length, "[time]")
-        } else if let Some(length) = unix(rest, out.chars().last()) {
-            (length, "[unix]")
-        } else {
-            out.push(first);
-            rest = &rest[first.len_utf8()..];
-            continue;
-        };
+        let found =
+            [(uuid(rest), "[uuid]"), (time(rest), "[time]"), (unix(rest, out.chars().last()), "[unix]")];
+        let found = found.into_iter().find_map(|(length, name)| Some((length?, name)));
+        let (length, name) = found.unwrap_or((first.len_utf8(), &rest[..first.len_utf8()]));
         out.push_str(name);
         rest = &rest[length..];
     }
@@ -24,24 +17,29 @@ pub fn redact(text: &str) -> String {
 }
 
 fn uuid(text: &str) -> Option<usize> {
-    let head = text.as_bytes().get(..36)?;
-    let fits = head.iter().enumerate().all(|(index, byte)| match index {
-        8 | 13 | 18 | 23 => *byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    });
-    fits.then_some(36)
+    let pattern = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
+    matches(text, pattern).then_some(pattern.len())
+}
+
+/// Returns `true` if the start of a text has digits for each `d` of a pattern, and hexadecimal digits for each `h`.
+fn matches(text: &str, pattern: &str) -> bool {
+    let fits = |(byte, want): (&u8, u8)| match want {
+        b'd' => byte.is_ascii_digit(),
+        b'h' => byte.is_ascii_hexdigit(),
+        want => *byte == want,
+    };
+    let head = text.as_bytes().get(..pattern.len());
+    head.is_some_and(|head| head.iter().zip(pattern.bytes()).all(fits))
 }
 
 fn time(text: &str) -> Option<usize> {
-    let pattern = b"dddd-dd-ddTdd:dd:dd";
-    let head = text.as_bytes().get(..pattern.len())?;
-    let fits = head.iter().zip(pattern).all(|(byte, want)| match want {
-        b'd' => byte.is_ascii_digit(),
-        want => byte == want,
-    });
+    let pattern = "dddd-dd-ddTdd:dd:dd";
+    if !matches(text, pattern) {
+        return None;
+    }
     let tail = text.get(pattern.len()..)?;
     let fraction = tail.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(tail.len());
-    (fits && tail[fraction..].starts_with('Z')).then_some(pattern.len() + fraction + 1)
+    tail[fraction..].starts_with('Z').then_some(pattern.len() + fraction + 1)
 }
 
 /// Matches ten digits that start with 1: Unix times from 2001 to 2033.

@@ -11,9 +11,10 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
+use super::ClientOptions;
 use super::state::{ClientState, HubMessage, HubRequest};
-use super::{ClientOptions, lock};
 use crate::error::HubError;
+use crate::lock;
 use crate::outbox::Waiting;
 use crate::socket::{MessageHandler, Pump, Socket, config};
 

@@ -6,7 +6,7 @@ mod link;
 mod state;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::{CallError, HubError};
 use crate::local::{LocalFunction, LocalTriggerType};
+use crate::lock;
 use crate::wire::Object;
 use state::{ClientState, Subscription};
 
@@ -53,7 +54,8 @@ impl Client {
         // Mark it as connected now: the next call must find the link.
         let messages = lock(&book).on_connect(&options.name);
         tokio::spawn(link::keep(options, Arc::clone(&book), socket, messages, ended.clone()));
-        Ok(Self { book, ids: Arc::default(), _alive: Arc::new(ended.drop_guard()) })
+        let ids = Arc::new(Ids { first: Uuid::new_v4(), last: AtomicU64::new(0) });
+        Ok(Self { book, ids, _alive: Arc::new(ended.drop_guard()) })
     }
 
     /// Calls a function.
@@ -147,20 +149,9 @@ struct Ids {
     last: AtomicU64,
 }
 
-impl Default for Ids {
-    fn default() -> Self {
-        Self { first: Uuid::new_v4(), last: AtomicU64::new(0) }
-    }
-}
-
 impl Ids {
     fn next(&self) -> Uuid {
         let (high, low) = self.first.as_u64_pair();
         Uuid::from_u64_pair(high, low ^ self.last.fetch_add(1, Ordering::Relaxed))
     }
-}
-
-fn lock(book: &Mutex<ClientState>) -> MutexGuard<'_, ClientState> {
-    // The methods do not panic.
-    book.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -210,7 +210,7 @@ impl Core {
         let Request { caller, function_id, trace, activation, .. } = request;
         self.workers.count_call(caller.peer(), key.0, 1);
         if let Some(activation) = &activation {
-            self.observers.call_started(activation);
+            self.observers.count_call(activation, 1);
         }
         let (function_id, deadline) = (function_id.to_owned(), self.effects.now() + self.limits.call_time);
         self.calls.add(key, Call { caller, function_id, trace, deadline, seen, activation });
@@ -221,7 +221,7 @@ impl Core {
         let Some(call) = self.calls.remove(key) else { return };
         self.workers.count_call(call.caller.peer(), key.0, -1);
         if let Some(activation) = &call.activation {
-            self.observers.call_ended(activation);
+            self.observers.count_call(activation, -1);
         }
         self.answer(&call.caller, &call.function_id, &call.trace, outcome);
         let Some(seen) = call.seen else { return };

@@ -10,27 +10,23 @@ use crate::error::CallError;
 const ROOTS: [&str; 5] = ["input", "output", "error", "caller", "metadata"];
 
 /// Conditions that must all hold; an empty list matches every call.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(super) struct Filter(Vec<Condition>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Condition {
     path: Vec<String>,
     operator: Operator,
     operand: Value,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A comparison with the operand, and which of its results are wanted.
+#[derive(Debug, Clone, Copy)]
 enum Operator {
-    Equal,
-    Different,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    In,
-    NotIn,
-    Exists,
+    Equality(bool),
+    Order(fn(Ordering) -> bool),
+    Membership(bool),
+    Existence,
 }
 
 impl Filter {
@@ -73,15 +69,15 @@ fn invalid(text: impl Into<String>) -> CallError {
 impl Operator {
     fn parse(name: &str, operand: &Value) -> Option<Self> {
         match name {
-            "$eq" => Some(Self::Equal),
-            "$ne" => Some(Self::Different),
-            "$gt" => Some(Self::Greater),
-            "$gte" => Some(Self::GreaterOrEqual),
-            "$lt" => Some(Self::Less),
-            "$lte" => Some(Self::LessOrEqual),
-            "$in" if operand.is_array() => Some(Self::In),
-            "$nin" if operand.is_array() => Some(Self::NotIn),
-            "$exists" if operand.is_boolean() => Some(Self::Exists),
+            "$eq" => Some(Self::Equality(true)),
+            "$ne" => Some(Self::Equality(false)),
+            "$gt" => Some(Self::Order(Ordering::is_gt)),
+            "$gte" => Some(Self::Order(Ordering::is_ge)),
+            "$lt" => Some(Self::Order(Ordering::is_lt)),
+            "$lte" => Some(Self::Order(Ordering::is_le)),
+            "$in" if operand.is_array() => Some(Self::Membership(true)),
+            "$nin" if operand.is_array() => Some(Self::Membership(false)),
+            "$exists" if operand.is_boolean() => Some(Self::Existence),
             _ => None,
         }
     }
@@ -93,19 +89,14 @@ impl Condition {
             Value::Array(items) => items.get(name.parse::<usize>().ok()?),
             value => value.get(name),
         });
-        let among =
-            || self.operand.as_array().is_some_and(|list| found.is_some_and(|one| list.contains(one)));
-        let order = || compare(found?, &self.operand);
         match self.operator {
-            Operator::Equal => found == Some(&self.operand),
-            Operator::Different => found != Some(&self.operand),
-            Operator::Greater => order().is_some_and(Ordering::is_gt),
-            Operator::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
-            Operator::Less => order().is_some_and(Ordering::is_lt),
-            Operator::LessOrEqual => order().is_some_and(Ordering::is_le),
-            Operator::In => among(),
-            Operator::NotIn => !among(),
-            Operator::Exists => self.operand == Value::Bool(found.is_some()),
+            Operator::Equality(wanted) => (found == Some(&self.operand)) == wanted,
+            Operator::Order(fits) => found.and_then(|one| compare(one, &self.operand)).is_some_and(fits),
+            Operator::Membership(wanted) => {
+                let list = self.operand.as_array();
+                found.is_some_and(|one| list.is_some_and(|list| list.contains(one))) == wanted
+            }
+            Operator::Existence => self.operand == Value::Bool(found.is_some()),
         }
     }
 }

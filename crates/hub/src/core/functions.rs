@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Peer, Workers};
 use crate::error::CallError;
@@ -155,7 +155,7 @@ impl Functions {
     ) -> Result<Value, CallError> {
         let describe = |id: &str| {
             let (owner, spec) = self.get(id).ok_or("not_found")?;
-            let info = || spec.info(id, &workers.listed_name(owner), triggers(id));
+            let info = || spec.info(id, &workers.listed_name(owner), &triggers(id));
             may_see(workers, from, id, spec).then(info).ok_or("forbidden")
         };
         if let Some(id) = query.get("function_id").and_then(Value::as_str) {
@@ -196,20 +196,23 @@ impl FunctionSpec {
         })
     }
 
-    fn info(&self, id: &str, worker: &str, triggers: Value) -> Value {
-        let mut info = Map::new();
-        info.insert("function_id".to_owned(), id.into());
-        info.insert("namespace".to_owned(), "default".into());
-        info.insert("worker_name".to_owned(), worker.into());
-        info.insert("registered_triggers".to_owned(), triggers);
+    fn info(&self, id: &str, worker: &str, triggers: &Value) -> Value {
+        let mut info = json!({
+            "function_id": id,
+            "namespace": "default",
+            "worker_name": worker,
+            "registered_triggers": triggers,
+        });
         let optional = [
             ("description", self.description.clone().map(Value::from)),
             ("request_schema", self.request_format.clone()),
             ("response_schema", self.response_format.clone()),
             ("metadata", self.metadata.clone()),
         ];
-        info.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Value::Object(info)
+        for (name, value) in optional.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            info[name] = value;
+        }
+        info
     }
 }
 

@@ -203,8 +203,8 @@ impl Core {
         }
         let spec = FunctionSpec {
             description: function.description.clone(),
-            request_format: parse_payload(function.formats.request),
-            response_format: parse_payload(function.formats.response),
+            request_format: parse_payload(function.request_format),
+            response_format: parse_payload(function.response_format),
             metadata,
             remote: function.invocation.is_some(),
         };

@@ -237,17 +237,10 @@ impl Observers {
         }))
     }
 
-    /// Counts a call of a target.
-    pub(super) fn call_started(&mut self, activation: &Activation) {
+    /// Counts a call of the target that starts, or ends.
+    pub(super) fn count_call(&mut self, activation: &Activation, change: i32) {
         if let Some(observer) = self.observers.get_mut(&activation.observer) {
-            observer.running += 1;
-        }
-    }
-
-    /// Counts an answer from a target that an observer had called.
-    pub(super) fn call_ended(&mut self, activation: &Activation) {
-        if let Some(observer) = self.observers.get_mut(&activation.observer) {
-            observer.running = observer.running.saturating_sub(1);
+            observer.running = observer.running.saturating_add_signed(change);
         }
     }
 }

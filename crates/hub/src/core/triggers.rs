@@ -57,8 +57,8 @@ impl Triggers {
             offered.providers.push(peer);
         }
         offered.description = new.description.unwrap_or_default();
-        offered.request_format = parse_payload(new.formats.request);
-        offered.call_format = parse_payload(new.formats.response);
+        offered.request_format = parse_payload(new.request_format);
+        offered.call_format = parse_payload(new.response_format);
     }
 
     pub(super) fn unregister_type(&mut self, peer: Peer, id: &str) {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use crate::error::CallError;
 use crate::guarded::Connections;
 use crate::limits::Limits;
 use crate::local::{Handler, TriggerHost};
+use crate::lock;
 use crate::outbox::{Outbox, Waiting};
 use crate::queue::{Queues, receipt};
 use crate::run::Services;
@@ -100,7 +101,7 @@ impl Shared {
     /// Locks the state, at the current time.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // The core does not panic; if it did, its tables would still be better than no hub.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         inner.core.with_now(self.started.elapsed());
         inner
     }

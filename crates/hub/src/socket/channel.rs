@@ -35,7 +35,7 @@ async fn write(mut socket: Socket, writer: mpsc::Sender<Message>) {
     drop(writer);
     // The other side may have disconnected.
     let _ = socket.close(None).await;
-    while let Some(Ok(_)) = socket.next().await {}
+    drain(socket).await;
 }
 
 async fn read(mut socket: Socket, mut reader: mpsc::Receiver<Message>) {
@@ -57,5 +57,5 @@ async fn read(mut socket: Socket, mut reader: mpsc::Receiver<Message>) {
     }
     // The other side may have disconnected.
     let _ = socket.close(None).await;
-    while let Some(Ok(_)) = socket.next().await {}
+    drain(socket).await;
 }

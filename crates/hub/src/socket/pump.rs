@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::{Sink as _, Stream as _};
@@ -95,20 +95,14 @@ impl<E: MessageHandler> Pump<E> {
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let mut bytes = 0;
         for _ in 0..MAX_READ_MESSAGES {
-            if self.pace.poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            match Pin::new(&mut self.socket).poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
-                Poll::Ready(Some(Ok(message))) => {
-                    self.pace.count();
-                    bytes += message.len();
-                    if self.take(message).is_break() {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
+            ready!(self.pace.poll(context));
+            let Some(message) = ready!(Pin::new(&mut self.socket).poll_next(context)?) else {
+                return Poll::Ready(Ok(()));
+            };
+            self.pace.count();
+            bytes += message.len();
+            if self.take(message).is_break() {
+                return Poll::Ready(Ok(()));
             }
             if bytes > MAX_READ_BYTES {
                 break;
@@ -149,11 +143,7 @@ impl<E: MessageHandler> Pump<E> {
             return Poll::Pending;
         }
         loop {
-            match Pin::new(&mut self.socket).poll_ready(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(())) => {}
-            }
+            ready!(Pin::new(&mut self.socket).poll_ready(context)?);
             match self.waiting.poll_next(context) {
                 Poll::Ready(Some(text)) => {
                     Pin::new(&mut self.socket).start_send(Message::text(text))?;
@@ -163,14 +153,10 @@ impl<E: MessageHandler> Pump<E> {
                 Poll::Pending => break,
             }
         }
-        match self.writing {
-            Writing::Unflushed => match Pin::new(&mut self.socket).poll_flush(context) {
-                Poll::Ready(Ok(())) => self.writing = Writing::Idle,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {}
-            },
-            Writing::Idle | Writing::Due => self.writing = Writing::Idle,
+        if self.writing == Writing::Unflushed {
+            ready!(Pin::new(&mut self.socket).poll_flush(context)?);
         }
+        self.writing = Writing::Idle;
         Poll::Pending
     }
 }
@@ -199,13 +185,10 @@ impl RateLimiter {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut self.wait {
-            None => Poll::Ready(()),
-            Some(wait) => {
-                std::task::ready!(wait.as_mut().poll(context));
-                self.wait = None;
-                Poll::Ready(())
-            }
+        if let Some(wait) = &mut self.wait {
+            ready!(wait.as_mut().poll(context));
+            self.wait = None;
         }
+        Poll::Ready(())
     }
 }

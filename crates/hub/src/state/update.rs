@@ -47,10 +47,7 @@ type Problem = (&'static str, String);
 
 fn step(value: &mut Value, operation: &Operation) -> Result<(), Problem> {
     match operation {
-        Operation::Set { path, value: new } => {
-            *value_at(value, path.as_ref())? = new.clone();
-            Ok(())
-        }
+        Operation::Set { path, value: new } => *value_at(value, path.as_ref())? = new.clone(),
         Operation::Merge { path, value: new } => {
             let Value::Object(new) = new else {
                 return Err(("INVALID_VALUE", "merge needs an object".to_owned()));
@@ -60,16 +57,13 @@ fn step(value: &mut Value, operation: &Operation) -> Result<(), Problem> {
                 slot @ Value::Null => *slot = Value::Object(new.clone()),
                 _ => return Err(("TYPE_MISMATCH", "the current value is not an object".to_owned())),
             }
-            Ok(())
         }
-        Operation::Increment { path, by } => add(value_at(value, path.as_ref())?, by, 1),
-        Operation::Decrement { path, by } => add(value_at(value, path.as_ref())?, by, -1),
-        Operation::Append { path, value: new } => append(value_at(value, path.as_ref())?, new),
-        Operation::Remove { path } => {
-            remove(value, path.as_ref());
-            Ok(())
-        }
+        Operation::Increment { path, by } => add(value_at(value, path.as_ref())?, by, 1)?,
+        Operation::Decrement { path, by } => add(value_at(value, path.as_ref())?, by, -1)?,
+        Operation::Append { path, value: new } => append(value_at(value, path.as_ref())?, new)?,
+        Operation::Remove { path } => remove(value, path.as_ref()),
     }
+    Ok(())
 }
 
 /// Returns the value at a path, creating objects along the way.

@@ -35,23 +35,18 @@ pub(crate) enum Inbound<'a> {
 pub(crate) struct RegisterFunction<'a> {
     pub(crate) id: String,
     pub(crate) description: Option<String>,
-    pub(crate) formats: Formats<'a>,
+    pub(crate) request_format: Option<&'a RawValue>,
+    pub(crate) response_format: Option<&'a RawValue>,
     pub(crate) metadata: Option<&'a RawValue>,
     pub(crate) invocation: Option<&'a RawValue>,
-}
-
-/// The two schemas of a function or a trigger type.
-#[derive(Debug)]
-pub(crate) struct Formats<'a> {
-    pub(crate) request: Option<&'a RawValue>,
-    pub(crate) response: Option<&'a RawValue>,
 }
 
 #[derive(Debug)]
 pub(crate) struct RegisterTriggerType<'a> {
     pub(crate) id: String,
     pub(crate) description: Option<String>,
-    pub(crate) formats: Formats<'a>,
+    pub(crate) request_format: Option<&'a RawValue>,
+    pub(crate) response_format: Option<&'a RawValue>,
 }
 
 #[derive(Debug)]
@@ -114,33 +109,22 @@ struct Envelope<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     id: Option<String>,
-    #[serde(borrow)]
     function_id: Option<Text<'a>>,
-    #[serde(borrow)]
     invocation_id: Option<Text<'a>>,
     trigger_type: Option<String>,
     description: Option<String>,
-    #[serde(borrow, default, deserialize_with = "verbatim")]
+    #[serde(default, deserialize_with = "verbatim")]
     data: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "verbatim")]
+    #[serde(default, deserialize_with = "verbatim")]
     result: Option<&'a RawValue>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     config: Option<&'a RawValue>,
-    #[serde(borrow)]
     metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
     request_format: Option<&'a RawValue>,
-    #[serde(borrow)]
     args_format: Option<&'a RawValue>,
-    #[serde(borrow)]
     response_format: Option<&'a RawValue>,
-    #[serde(borrow)]
     trigger_request_format: Option<&'a RawValue>,
-    #[serde(borrow)]
     call_request_format: Option<&'a RawValue>,
-    #[serde(borrow)]
     invocation: Option<&'a RawValue>,
     action: Option<ActionField>,
     traceparent: Option<String>,
@@ -183,10 +167,8 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
         "registerfunction" => Ok(Inbound::RegisterFunction(RegisterFunction {
             id: required(envelope.id, "id")?,
             description: envelope.description,
-            formats: Formats {
-                request: envelope.request_format.or(envelope.args_format),
-                response: envelope.response_format,
-            },
+            request_format: envelope.request_format.or(envelope.args_format),
+            response_format: envelope.response_format,
             metadata: envelope.metadata,
             invocation: envelope.invocation,
         })),
@@ -194,10 +176,8 @@ pub(crate) fn decode(text: &str) -> Result<Inbound<'_>, DecodeError> {
         "registertriggertype" => Ok(Inbound::RegisterTriggerType(RegisterTriggerType {
             id: required(envelope.id, "id")?,
             description: envelope.description,
-            formats: Formats {
-                request: envelope.trigger_request_format,
-                response: envelope.call_request_format,
-            },
+            request_format: envelope.trigger_request_format,
+            response_format: envelope.call_request_format,
         })),
         "unregistertriggertype" => Ok(Inbound::UnregisterTriggerType(required(envelope.id, "id")?)),
         "registertrigger" => Ok(Inbound::RegisterTrigger(RegisterTrigger {

@@ -25,7 +25,7 @@ impl Object {
     pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         if value.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-            self.0.push_str(&quoted(value));
+            self.0.push_str(&serde_json::Value::from(value).to_string());
         } else {
             self.0.extend(["\"", value, "\""]);
         }
@@ -72,11 +72,6 @@ impl Object {
         self.0.push('}');
         self.0
     }
-}
-
-/// Returns a string as JSON.
-fn quoted(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
 }
 
 /// Payload field with the id of the calling worker.

@@ -49,10 +49,11 @@ pub fn token_key(server: &str, url: &str) -> String {
 }
 
 /// Login state of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginState {
     /// No login required, or authenticated by a header.
+    #[default]
     None,
     /// Logged in with a token.
     Ok,
@@ -120,19 +121,11 @@ fn store_error(error: &io::Error) -> AuthError {
 }
 
 impl CredentialStore for Store {
-    fn load<'a, 'b>(&'a self) -> Stored<'b, Option<StoredCredentials>>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn load<'a: 'b, 'b>(&'a self) -> Stored<'b, Option<StoredCredentials>> {
         Box::pin(async move { Ok(self.load_login().await?.map(|stored| stored.credentials)) })
     }
 
-    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn save<'a: 'b, 'b>(&'a self, credentials: StoredCredentials) -> Stored<'b, ()> {
         Box::pin(async move {
             let state = if self.on_refresh.is_some() { LoginState::Refreshed } else { LoginState::Ok };
             self.store(state, credentials).await?;
@@ -143,28 +136,18 @@ impl CredentialStore for Store {
         })
     }
 
-    fn clear<'a, 'b>(&'a self) -> Stored<'b, ()>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn clear<'a: 'b, 'b>(&'a self) -> Stored<'b, ()> {
         Box::pin(async move { self.tokens.clear(&self.key).await.map_err(|error| store_error(&error)) })
     }
 
-    fn on_refresh_token_rejected<'a, 'b, 'c>(&'a self, credentials: &'b StoredCredentials) -> Stored<'c, ()>
-    where
-        'a: 'c,
-        'b: 'c,
-        Self: 'c,
-    {
+    fn on_refresh_token_rejected<'a: 'c, 'b: 'c, 'c>(
+        &'a self,
+        credentials: &'b StoredCredentials,
+    ) -> Stored<'c, ()> {
         Box::pin(async move { self.store(LoginState::NeedsReauth, credentials.clone()).await })
     }
 
-    fn acquire_refresh_guard<'a, 'b>(&'a self) -> Stored<'b, Option<CredentialRefreshGuard>>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
+    fn acquire_refresh_guard<'a: 'b, 'b>(&'a self) -> Stored<'b, Option<CredentialRefreshGuard>> {
         Box::pin(async move {
             let lock = self.tokens.lock(&self.key).await.map_err(|error| store_error(&error))?;
             Ok(lock.map(|lock| lock.0))

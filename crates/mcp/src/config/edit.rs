@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TomlError, Value, value};
 
+use super::load::problem;
 use super::{
     CONNECT_TIMEOUT, ConfigProblem, Endpoint, EraChoice, ServerConfig, TOOL_TIMEOUT, TransportConfig,
 };
@@ -17,16 +18,14 @@ pub fn add_server(label: &str, text: &str, server: &ServerConfig) -> Result<Stri
     let mut document = parse(label, text)?;
     if position(&document, &server.name).is_some() {
         let message = format!("a server named `{}` already exists; remove it first", server.name);
-        return Err(problem(label, text, 0, Some("name"), message));
+        return Err(problem(label, text, None, Some("name"), message));
     }
     let entry = entry(server);
     let servers = document.entry("servers").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
     match servers {
         Item::ArrayOfTables(tables) => tables.push(entry),
         Item::Value(Value::Array(list)) => list.push(entry.into_inline_table()),
-        _ => {
-            return Err(problem(label, text, 0, Some("servers"), "must be `[[servers]]` entries".to_owned()));
-        }
+        _ => return Err(problem(label, text, None, Some("servers"), "must be `[[servers]]` entries")),
     }
     Ok(document.to_string())
 }
@@ -48,21 +47,7 @@ pub fn remove_server(label: &str, text: &str, name: &str) -> Result<Option<Strin
 }
 
 fn parse(label: &str, text: &str) -> Result<DocumentMut, ConfigProblem> {
-    text.parse::<DocumentMut>().map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        problem(label, text, start, None, error.message().to_owned())
-    })
-}
-
-fn problem(label: &str, text: &str, offset: usize, field: Option<&str>, message: String) -> ConfigProblem {
-    let before = text.as_bytes().get(..offset).unwrap_or_default();
-    ConfigProblem {
-        file: label.to_owned(),
-        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-        server: None,
-        field: field.map(str::to_owned),
-        message,
-    }
+    text.parse().map_err(|error: TomlError| problem(label, text, error.span(), None, error.message()))
 }
 
 fn position(document: &DocumentMut, name: &str) -> Option<usize> {
@@ -84,20 +69,12 @@ fn entry(server: &ServerConfig) -> Table {
     match &server.transport {
         TransportConfig::Stdio { command, args, env } => {
             table.insert("command", value(command));
-            if !args.is_empty() {
-                table.insert("args", value(args.iter().collect::<Array>()));
-            }
+            insert_list(&mut table, "args", args);
             insert_map(&mut table, "env", env);
         }
-        TransportConfig::Url(endpoint) => insert_endpoint(&mut table, endpoint),
-        TransportConfig::Http(endpoint) => {
-            insert_endpoint(&mut table, endpoint);
-            table.insert("transport", value("streamable-http"));
-        }
-        TransportConfig::Sse(endpoint) => {
-            insert_endpoint(&mut table, endpoint);
-            table.insert("transport", value("sse"));
-        }
+        TransportConfig::Url(endpoint) => insert_endpoint(&mut table, endpoint, None),
+        TransportConfig::Http(endpoint) => insert_endpoint(&mut table, endpoint, Some("streamable-http")),
+        TransportConfig::Sse(endpoint) => insert_endpoint(&mut table, endpoint, Some("sse")),
     }
     insert_rest(&mut table, server);
     table
@@ -117,21 +94,25 @@ fn insert_rest(table: &mut Table, server: &ServerConfig) {
     if !server.enabled {
         table.insert("enabled", value(false));
     }
-    match server.era {
-        EraChoice::Auto => {}
-        EraChoice::Legacy => drop(table.insert("era", value("legacy"))),
-        EraChoice::Modern => drop(table.insert("era", value("modern"))),
+    if server.era != EraChoice::Auto {
+        table.insert("era", value(server.era.as_str()));
     }
-    for (key, names) in [("allow", &server.allow), ("deny", &server.deny)] {
-        if !names.is_empty() {
-            table.insert(key, value(names.iter().collect::<Array>()));
-        }
+    insert_list(table, "allow", &server.allow);
+    insert_list(table, "deny", &server.deny);
+}
+
+fn insert_endpoint(table: &mut Table, endpoint: &Endpoint, transport: Option<&str>) {
+    table.insert("url", value(&endpoint.url));
+    insert_map(table, "headers", &endpoint.headers);
+    if let Some(transport) = transport {
+        table.insert("transport", value(transport));
     }
 }
 
-fn insert_endpoint(table: &mut Table, endpoint: &Endpoint) {
-    table.insert("url", value(&endpoint.url));
-    insert_map(table, "headers", &endpoint.headers);
+fn insert_list(table: &mut Table, key: &str, items: &[String]) {
+    if !items.is_empty() {
+        table.insert(key, value(items.iter().collect::<Array>()));
+    }
 }
 
 fn insert_map(table: &mut Table, key: &str, entries: &BTreeMap<String, String>) {

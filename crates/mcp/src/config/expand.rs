@@ -26,11 +26,7 @@ pub(super) fn expand_server(server: &ServerConfig, lookup: Lookup<'_>) -> Result
 
 /// Returns the field of a remote server that contains a variable.
 pub(super) fn endpoint_variable(server: &ServerConfig) -> Option<String> {
-    let (TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) | TransportConfig::Sse(endpoint)) =
-        &server.transport
-    else {
-        return None;
-    };
+    let endpoint = server.transport.endpoint()?;
     let has_variable = |text: &str| text.contains("${");
     if has_variable(&endpoint.url) {
         return Some("url".to_owned());
@@ -72,12 +68,8 @@ fn expand(field: &str, text: &str, lookup: Lookup<'_>) -> Result<String, FieldEr
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(FieldError::new(field, format!("`${{{name}}}` is not a valid variable name")));
         }
-        let value = lookup(name).ok_or_else(|| {
-            FieldError::new(
-                field,
-                format!("the environment variable `{name}` is not set; set it or write its value"),
-            )
-        })?;
+        let unset = || format!("the environment variable `{name}` is not set; set it or write its value");
+        let value = lookup(name).ok_or_else(|| FieldError::new(field, unset()))?;
         expanded.push_str(&value);
         rest = &after[end + 1..];
     }

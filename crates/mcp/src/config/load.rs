@@ -186,13 +186,20 @@ fn line_in(lines: &HashMap<String, usize>, field: &str) -> Option<usize> {
 }
 
 fn at(file: &ServerFile, span: Option<Range<usize>>, field: Option<&str>, message: &str) -> ConfigProblem {
-    ConfigProblem {
-        file: file.label.clone(),
-        line: line_at(&file.text, span.map_or(0, |span| span.start)),
-        server: None,
-        field: field.map(str::to_owned),
-        message: message.trim().replace('\n', "; "),
-    }
+    problem(&file.label, &file.text, span, field, message.trim().replace('\n', "; "))
+}
+
+/// Returns a problem of a file, at its start if there is no span.
+pub(super) fn problem(
+    label: &str,
+    text: &str,
+    span: Option<Range<usize>>,
+    field: Option<&str>,
+    message: impl Into<String>,
+) -> ConfigProblem {
+    let line = line_at(text, span.map_or(0, |span| span.start));
+    let (field, message) = (field.map(str::to_owned), message.into());
+    ConfigProblem { file: label.to_owned(), line, server: None, field, message }
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

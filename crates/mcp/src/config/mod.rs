@@ -128,6 +128,28 @@ impl FieldError {
     }
 }
 
+impl TransportConfig {
+    /// Returns the endpoint of a remote server.
+    pub(crate) const fn endpoint(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Stdio { .. } => None,
+            Self::Url(endpoint) | Self::Http(endpoint) | Self::Sse(endpoint) => Some(endpoint),
+        }
+    }
+}
+
+impl EraChoice {
+    const ALL: [Self; 3] = [Self::Auto, Self::Legacy, Self::Modern];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
 impl ServerConfig {
     /// Parses an entry from an object with the same fields as in a file.
     ///
@@ -148,15 +170,8 @@ impl ServerConfig {
     /// Returns an error that names the invalid field.
     pub fn checked(self) -> Result<Self, FieldError> {
         read::check_name(&self.name)?;
-        match &self.transport {
-            TransportConfig::Url(endpoint)
-            | TransportConfig::Http(endpoint)
-            | TransportConfig::Sse(endpoint)
-                if !endpoint.url.contains("${") =>
-            {
-                read::check_url(&endpoint.url)?;
-            }
-            _ => {}
+        if let Some(endpoint) = self.transport.endpoint().filter(|endpoint| !endpoint.url.contains("${")) {
+            read::check_url(&endpoint.url)?;
         }
         Ok(self)
     }

@@ -40,8 +40,8 @@ pub(super) fn read_server(fields: &Map<String, Value>) -> Result<ServerConfig, F
         transport: read_transport(fields)?,
         connect_timeout: seconds(fields, "connect_timeout_secs", CONNECT_TIMEOUT)?,
         tool_timeout: seconds(fields, "tool_timeout_secs", TOOL_TIMEOUT)?,
-        required: flag(fields, "required", Flag::Off)?,
-        enabled: flag(fields, "enabled", Flag::On)?,
+        required: flag(fields, "required")?.unwrap_or(false),
+        enabled: flag(fields, "enabled")?.unwrap_or(true),
         era: read_era(fields)?,
         allow: texts(fields, "allow")?,
         deny: texts(fields, "deny")?,
@@ -76,10 +76,8 @@ fn read_transport(fields: &Map<String, Value>) -> Result<TransportConfig, FieldE
 
 fn read_stdio(fields: &Map<String, Value>, transport: Option<&str>) -> Result<TransportConfig, FieldError> {
     if let Some(other) = transport.filter(|name| *name != "stdio") {
-        return Err(FieldError::new(
-            "transport",
-            format!("`{other}` needs `url`; with `command` it is `stdio`"),
-        ));
+        let message = format!("`{other}` needs `url`; with `command` it is `stdio`");
+        return Err(FieldError::new("transport", message));
     }
     let command = text(fields, "command")?.unwrap_or_default();
     if command.trim().is_empty() {
@@ -98,10 +96,11 @@ fn read_remote(fields: &Map<String, Value>, transport: Option<&str>) -> Result<T
         None => Ok(TransportConfig::Url(endpoint)),
         Some("streamable-http" | "http") => Ok(TransportConfig::Http(endpoint)),
         Some("sse") => Ok(TransportConfig::Sse(endpoint)),
-        Some(other) => Err(FieldError::new(
-            "transport",
-            format!("`{other}` is not a transport; with `url` it is `streamable-http` or `sse`"),
-        )),
+        Some(other) => {
+            let message =
+                format!("`{other}` is not a transport; with `url` it is `streamable-http` or `sse`");
+            Err(FieldError::new("transport", message))
+        }
     }
 }
 
@@ -121,77 +120,47 @@ fn check_absent(fields: &Map<String, Value>, keys: &[&str], why: &str) -> Result
 }
 
 fn read_era(fields: &Map<String, Value>) -> Result<EraChoice, FieldError> {
-    match text(fields, "era")?.as_deref() {
-        None | Some("auto") => Ok(EraChoice::Auto),
-        Some("legacy") => Ok(EraChoice::Legacy),
-        Some("modern") => Ok(EraChoice::Modern),
-        Some(other) => Err(FieldError::new("era", format!("`{other}` is not `auto`, `legacy` or `modern`"))),
-    }
+    let Some(name) = text(fields, "era")? else { return Ok(EraChoice::Auto) };
+    let era = EraChoice::ALL.into_iter().find(|era| era.as_str() == name);
+    era.ok_or_else(|| FieldError::new("era", format!("`{name}` is not `auto`, `legacy` or `modern`")))
+}
+
+/// Reads a field of the expected type; `None` if it is missing or null.
+fn read<'a, T>(
+    fields: &'a Map<String, Value>,
+    key: &str,
+    expected: &str,
+    convert: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, FieldError> {
+    let value = fields.get(key).filter(|value| !value.is_null());
+    value.map(|value| convert(value).ok_or_else(|| FieldError::new(key, expected))).transpose()
+}
+
+fn string(field: &str, value: &Value) -> Result<String, FieldError> {
+    value.as_str().map(str::to_owned).ok_or_else(|| FieldError::new(field, "must be a string"))
 }
 
 fn text(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, FieldError> {
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(FieldError::new(key, "must be a string")),
-    }
+    let text = read(fields, key, "must be a string", Value::as_str)?;
+    Ok(text.map(str::to_owned))
 }
 
 fn texts(fields: &Map<String, Value>, key: &str) -> Result<Vec<String>, FieldError> {
-    let wrong = || FieldError::new(key, "must be a list of strings");
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(items)) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| match item.as_str() {
-                Some(text) => Ok(text.to_owned()),
-                None => Err(FieldError::new(&format!("{key}[{index}]"), "must be a string")),
-            })
-            .collect(),
-        Some(_) => Err(wrong()),
-    }
+    let items = read(fields, key, "must be a list of strings", Value::as_array)?.into_iter().flatten();
+    items.enumerate().map(|(index, item)| string(&format!("{key}[{index}]"), item)).collect()
 }
 
 fn table(fields: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, String>, FieldError> {
-    let wrong = || FieldError::new(key, "must be a table of strings");
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(BTreeMap::new()),
-        Some(Value::Object(entries)) => entries
-            .iter()
-            .map(|(name, value)| match value.as_str() {
-                Some(text) => Ok((name.clone(), text.to_owned())),
-                None => Err(FieldError::new(&format!("{key}.{name}"), "must be a string")),
-            })
-            .collect(),
-        Some(_) => Err(wrong()),
-    }
+    let entries = read(fields, key, "must be a table of strings", Value::as_object)?.into_iter().flatten();
+    entries.map(|(name, value)| Ok((name.clone(), string(&format!("{key}.{name}"), value)?))).collect()
 }
 
 fn seconds(fields: &Map<String, Value>, key: &str, default: Duration) -> Result<Duration, FieldError> {
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(default),
-        Some(value) => match value.as_u64() {
-            Some(seconds @ 1..=MAX_SECONDS) => Ok(Duration::from_secs(seconds)),
-            _ => Err(FieldError::new(
-                key,
-                format!("must be a whole number of seconds from 1 to {MAX_SECONDS}"),
-            )),
-        },
-    }
+    let expected = format!("must be a whole number of seconds from 1 to {MAX_SECONDS}");
+    let in_range = |value: &Value| value.as_u64().filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
+    Ok(read(fields, key, &expected, in_range)?.map_or(default, Duration::from_secs))
 }
 
-/// Default of a switch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flag {
-    On,
-    Off,
-}
-
-fn flag(fields: &Map<String, Value>, key: &str, default: Flag) -> Result<bool, FieldError> {
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(default == Flag::On),
-        Some(Value::Bool(value)) => Ok(*value),
-        Some(_) => Err(FieldError::new(key, "must be `true` or `false`")),
-    }
+fn flag(fields: &Map<String, Value>, key: &str) -> Result<Option<bool>, FieldError> {
+    read(fields, key, "must be `true` or `false`", Value::as_bool)
 }

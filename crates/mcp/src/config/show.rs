@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use meerkat_core::{Redactor, secret_args};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Endpoint, EraChoice, ServerConfig, TransportConfig};
+use super::{Endpoint, ServerConfig, TransportConfig};
 
 impl ServerConfig {
     /// Adds the secrets of the entry to the redactor: headers and variables with secret names, arguments that follow a
@@ -29,40 +29,38 @@ impl ServerConfig {
     /// variable, as are arguments that follow a secret option, and credentials and queries in URLs.
     #[must_use]
     pub fn masked(&self) -> Value {
-        let mut redacted = Map::new();
-        redacted.insert("name".to_owned(), json!(self.name));
-        match &self.transport {
-            TransportConfig::Stdio { command, args, env } => {
-                redacted.insert("transport".to_owned(), json!("stdio"));
-                redacted.insert("command".to_owned(), json!(command));
-                redacted.insert("args".to_owned(), json!(masked_args(command, args)));
-                redacted.insert("env".to_owned(), masked_map(env));
-            }
+        let transport = match &self.transport {
+            TransportConfig::Stdio { command, args, env } => vec![
+                ("transport", json!("stdio")),
+                ("command", json!(command)),
+                ("args", json!(masked_args(command, args))),
+                ("env", masked_map(env)),
+            ],
             TransportConfig::Url(endpoint) | TransportConfig::Http(endpoint) => {
-                show_endpoint(&mut redacted, "streamable-http", endpoint);
+                masked_endpoint("streamable-http", endpoint)
             }
-            TransportConfig::Sse(endpoint) => show_endpoint(&mut redacted, "sse", endpoint),
-        }
-        redacted.insert("connect_timeout_secs".to_owned(), json!(self.connect_timeout.as_secs()));
-        redacted.insert("tool_timeout_secs".to_owned(), json!(self.tool_timeout.as_secs()));
-        redacted.insert("required".to_owned(), json!(self.required));
-        redacted.insert("enabled".to_owned(), json!(self.enabled));
-        let era = match self.era {
-            EraChoice::Auto => "auto",
-            EraChoice::Legacy => "legacy",
-            EraChoice::Modern => "modern",
+            TransportConfig::Sse(endpoint) => masked_endpoint("sse", endpoint),
         };
-        redacted.insert("era".to_owned(), json!(era));
-        redacted.insert("allow".to_owned(), json!(self.allow));
-        redacted.insert("deny".to_owned(), json!(self.deny));
-        Value::Object(redacted)
+        let rest = [
+            ("connect_timeout_secs", json!(self.connect_timeout.as_secs())),
+            ("tool_timeout_secs", json!(self.tool_timeout.as_secs())),
+            ("required", json!(self.required)),
+            ("enabled", json!(self.enabled)),
+            ("era", json!(self.era.as_str())),
+            ("allow", json!(self.allow)),
+            ("deny", json!(self.deny)),
+        ];
+        let fields = [("name", json!(self.name))].into_iter().chain(transport).chain(rest);
+        fields.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 
-fn show_endpoint(redacted: &mut Map<String, Value>, transport: &str, endpoint: &Endpoint) {
-    redacted.insert("transport".to_owned(), json!(transport));
-    redacted.insert("url".to_owned(), json!(masked_url(&endpoint.url)));
-    redacted.insert("headers".to_owned(), masked_map(&endpoint.headers));
+fn masked_endpoint(transport: &str, endpoint: &Endpoint) -> Vec<(&'static str, Value)> {
+    vec![
+        ("transport", json!(transport)),
+        ("url", json!(masked_url(&endpoint.url))),
+        ("headers", masked_map(&endpoint.headers)),
+    ]
 }
 
 fn masked_map(values: &BTreeMap<String, String>) -> Value {

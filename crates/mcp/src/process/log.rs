@@ -1,12 +1,13 @@
 //! Log of a server's process: its id, its exit status, and the end of its stderr.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
 use super::spawn::StartedProcess;
+use crate::lock;
 use meerkat_process::supervised_pid;
 
 /// Maximum number of bytes retained of a server's stderr.
@@ -29,23 +30,14 @@ pub(crate) struct ProcessLog {
 }
 
 /// Output of a server on stdout that is not a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StrayOutput {
     /// A message split over several lines.
+    #[error("it writes JSON over several lines; MCP over stdio needs each message on one line")]
     SplitMessage,
     /// The start of other text.
+    #[error("its stdout has text that is not MCP: `{0}`")]
     Text(String),
-}
-
-impl std::fmt::Display for StrayOutput {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::SplitMessage => formatter.write_str(
-                "it writes JSON over several lines; MCP over stdio needs each message on one line",
-            ),
-            Self::Text(text) => write!(formatter, "its stdout has text that is not MCP: `{text}`"),
-        }
-    }
 }
 
 impl ProcessLog {
@@ -60,7 +52,7 @@ impl ProcessLog {
     }
 
     pub(super) fn append(&self, bytes: &[u8]) {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = lock(&self.tail);
         let bytes = &bytes[bytes.len().saturating_sub(MAX_TAIL)..];
         let excess = (tail.len() + bytes.len()).saturating_sub(MAX_TAIL);
         tail.drain(..excess);
@@ -76,7 +68,7 @@ impl ProcessLog {
             Ok(_) => false,
             Err(error) => error.is_eof() && line.starts_with(b"{"),
         };
-        let mut stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stray = lock(&self.stray);
         if split {
             *stray = Some(StrayOutput::SplitMessage);
         } else if stray.is_none() && !line.is_empty() {
@@ -87,23 +79,23 @@ impl ProcessLog {
 
     /// Returns the output that is not a message.
     pub(crate) fn stray_output(&self) -> Option<StrayOutput> {
-        self.stray.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.stray).clone()
     }
 
     /// Records a request that awaits a response.
     pub(super) fn note_request(&self, method: &str) {
-        *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(method.to_owned());
+        *lock(&self.unanswered) = Some(method.to_owned());
     }
 
     /// Records a message of the server. Earlier stray output was harmless.
     pub(super) fn note_message(&self) {
-        *self.stray.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.stray) = None;
+        *lock(&self.unanswered) = None;
     }
 
     /// Returns the method of the latest request, if the server has sent nothing since.
     pub(crate) fn unanswered(&self) -> Option<String> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.unanswered).clone()
     }
 
     /// Records that the server did not respond to `server/discover`.
@@ -117,18 +109,17 @@ impl ProcessLog {
     }
 
     pub(super) fn set_ending(&self, how: String) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+        *lock(&self.ending) = Some(how);
     }
 
     /// Returns the exit status of the process, if it has exited.
     pub(crate) fn ending(&self) -> Option<String> {
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.ending).clone()
     }
 
     /// Returns the last lines of stderr.
     pub(crate) fn stderr_tail(&self) -> String {
-        let bytes: Vec<u8> =
-            self.tail.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let bytes: Vec<u8> = lock(&self.tail).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         // A partial line may contain part of a secret, which would not be recognized.
         let lines = match text.split_once('\n') {

@@ -86,24 +86,18 @@ impl Launcher {
 
     fn find(&self, command: &str, path: &str) -> Result<PathBuf, SpawnError> {
         let base = self.dir.as_deref().unwrap_or(Path::new("."));
-        if command.contains('/') {
+        let (found, searched) = if command.contains('/') {
             let program = base.join(command);
-            let missing = || SpawnError::NotFound {
-                command: command.to_owned(),
-                searched: format!("`{}`", program.display()),
-            };
-            return if is_program(&program) { Ok(absolute(&program)) } else { Err(missing()) };
-        }
-        let candidates =
-            path.split(':').filter(|dir| !dir.is_empty()).map(|dir| base.join(dir).join(command));
-        candidates
-            .into_iter()
-            .find(|program| is_program(program))
+            let searched = format!("`{}`", program.display());
+            (Some(program).filter(|program| is_program(program)), searched)
+        } else {
+            let dirs = path.split(':').filter(|dir| !dir.is_empty());
+            let mut programs = dirs.map(|dir| base.join(dir).join(command));
+            (programs.find(|program| is_program(program)), format!("PATH `{path}`"))
+        };
+        found
             .map(|program| absolute(&program))
-            .ok_or_else(|| SpawnError::NotFound {
-                command: command.to_owned(),
-                searched: format!("PATH `{path}`"),
-            })
+            .ok_or_else(|| SpawnError::NotFound { command: command.to_owned(), searched })
     }
 }
 

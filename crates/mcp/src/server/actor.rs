@@ -124,25 +124,14 @@ impl Actor {
                     let shared = Arc::clone(shared);
                     move |login| shared.set_login(login)
                 });
-                crate::auth::restore(
-                    &shared.config.name,
-                    endpoint,
-                    tokens,
-                    &shared.options.redactor,
-                    on_refresh,
-                )
-                .await?
+                let (name, redactor) = (&shared.config.name, &shared.options.redactor);
+                crate::auth::restore(name, endpoint, tokens, redactor, on_refresh).await?
             }
             _ => None,
         };
         shared.set_login(if tokens.is_some() { LoginState::Ok } else { LoginState::None });
-        let authorized = match tokens {
-            Some(tokens) => {
-                let client = crate::remote::http_client().map_err(ConnectError::from)?;
-                Some(AuthClient::new(client, tokens))
-            }
-            None => None,
-        };
+        let authorize = |tokens| crate::remote::http_client().map(|client| AuthClient::new(client, tokens));
+        let authorized = tokens.map(authorize).transpose().map_err(ConnectError::from)?;
         let connector = Connector {
             config: &shared.config,
             launcher: &shared.options.launcher,
@@ -201,11 +190,7 @@ impl Actor {
         tokio::pin!(waiting);
         let leave = tokio::select! {
             _ = &mut waiting => DisconnectReason::Died,
-            () = self.stop.cancelled() => DisconnectReason::Stopped,
-            order = self.orders.recv() => match order {
-                Some(ActorCommand::Reload) => DisconnectReason::Reload,
-                None => DisconnectReason::Stopped,
-            },
+            leave = await_command(&self.stop, &mut self.orders) => leave,
             // This runs until another branch completes.
             () = follow(&self.shared, &self.handler, link, era) => DisconnectReason::Died,
         };
@@ -240,7 +225,7 @@ impl Actor {
             || (local && self.shared.view().restarts == 0 && self.failures == 0);
         if hopeless {
             self.shared.set_disconnected(state);
-            return self.await_command().await;
+            return await_command(&self.stop, &mut self.orders).await;
         }
         self.back_off(state.clone(), state).await
     }
@@ -251,7 +236,7 @@ impl Actor {
         let local = matches!(self.shared.config.transport, TransportConfig::Stdio { .. });
         if local && self.failures > MAX_FAILURES {
             self.shared.set_disconnected(state);
-            return self.await_command().await;
+            return await_command(&self.stop, &mut self.orders).await;
         }
         self.shared.set_disconnected(displayed);
         if let ServerState::Failed { reason } = state {
@@ -260,18 +245,21 @@ impl Actor {
         let backoff = (MIN_BACKOFF * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(MAX_BACKOFF);
         tokio::select! {
             () = sleep(backoff) => DisconnectReason::Died,
-            leave = self.await_command() => leave,
+            leave = await_command(&self.stop, &mut self.orders) => leave,
         }
     }
+}
 
-    async fn await_command(&mut self) -> DisconnectReason {
-        tokio::select! {
-            () = self.stop.cancelled() => DisconnectReason::Stopped,
-            order = self.orders.recv() => match order {
-                Some(ActorCommand::Reload) => DisconnectReason::Reload,
-                None => DisconnectReason::Stopped,
-            },
-        }
+async fn await_command(
+    stop: &CancellationToken,
+    orders: &mut mpsc::Receiver<ActorCommand>,
+) -> DisconnectReason {
+    tokio::select! {
+        () = stop.cancelled() => DisconnectReason::Stopped,
+        order = orders.recv() => match order {
+            Some(ActorCommand::Reload) => DisconnectReason::Reload,
+            None => DisconnectReason::Stopped,
+        },
     }
 }
 

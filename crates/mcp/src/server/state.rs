@@ -1,7 +1,7 @@
 //! State of a server, shared between its actor, its tools, and readers of its status.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
@@ -10,13 +10,15 @@ use crate::auth::LoginState;
 use crate::config::ServerConfig;
 use crate::decode::ListedTool;
 use crate::era::Era;
+use crate::lock;
 use crate::options::ServerSetOptions;
 use crate::process::{ProcessLog, StrayOutput};
 
 /// State of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ServerState {
     /// Connecting.
+    #[default]
     Pending,
     /// Connected; the tools can be called.
     Ready,
@@ -94,7 +96,7 @@ impl ToolEntry {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Facts {
     state: ServerState,
     login: LoginState,
@@ -136,24 +138,13 @@ impl SharedServer {
         options: Arc<ServerSetOptions>,
     ) -> Self {
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
-        let facts = Facts {
-            state,
-            login: LoginState::None,
-            era: None,
-            restarts: 0,
-            last_error: None,
-            tools: Arc::new([]),
-            warnings: Vec::new(),
-            link: None,
-            challenge: None,
-        };
         Self {
             config,
             options,
-            log: Mutex::new(None),
-            facts: Mutex::new(facts),
+            log: Mutex::default(),
+            facts: Mutex::new(Facts { state, ..Facts::default() }),
             calls: watch::Sender::new(0),
-            called: AtomicBool::new(false),
+            called: AtomicBool::default(),
             changed,
         }
     }
@@ -174,34 +165,30 @@ impl SharedServer {
         self.notify(&format!("notice: waiting for the MCP server `{name}`{what} (at most {limit} s)"));
     }
 
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn state(&self) -> ServerState {
-        self.facts().state.clone()
+        lock(&self.facts).state.clone()
     }
 
     pub(crate) fn link(&self) -> Option<Link> {
-        self.facts().link.clone()
+        lock(&self.facts).link.clone()
     }
 
     pub(crate) fn tools(&self) -> Arc<[ToolEntry]> {
-        Arc::clone(&self.facts().tools)
+        Arc::clone(&lock(&self.facts).tools)
     }
 
     pub(crate) fn count_restart(&self) {
         tracing::debug!(server = self.config.name.as_str(), "the MCP server has reconnected");
-        self.facts().restarts += 1;
+        lock(&self.facts).restarts += 1;
     }
 
     pub(crate) fn set_login(&self, login: LoginState) {
-        self.facts().login = login;
+        lock(&self.facts).login = login;
     }
 
     /// Records that the server requires a login, at least for some of its features.
     pub(crate) fn set_needs_login(&self, challenge: &str) {
-        let mut facts = self.facts();
+        let mut facts = lock(&self.facts);
         facts.login = LoginState::NeedsReauth;
         facts.challenge = Some(self.options.redactor.redact(challenge).into_owned());
     }
@@ -210,7 +197,7 @@ impl SharedServer {
     pub(crate) fn set_ready(&self, link: Link, era: Era, tools: Vec<ToolEntry>, warnings: Vec<String>) {
         let server = self.config.name.as_str();
         tracing::info!(server, tools = tools.len(), ?era, "the MCP server is ready");
-        let mut facts = self.facts();
+        let mut facts = lock(&self.facts);
         if facts.link.is_none() {
             self.called.store(false, Ordering::Relaxed);
         }
@@ -229,7 +216,7 @@ impl SharedServer {
             self.options.redactor.redact_text(reason);
             tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
         }
-        let mut facts = self.facts();
+        let mut facts = lock(&self.facts);
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &state {
             facts.last_error = Some(reason.clone());
         }
@@ -246,7 +233,7 @@ impl SharedServer {
     pub(crate) fn note_error(&self, mut error: String) {
         self.options.redactor.redact_text(&mut error);
         tracing::debug!(server = self.config.name.as_str(), error, "the MCP server reported a failure");
-        self.facts().last_error = Some(error);
+        lock(&self.facts).last_error = Some(error);
     }
 
     /// Returns `true` if a tool was called since the server became ready.
@@ -286,14 +273,14 @@ impl SharedServer {
     }
 
     fn process_log(&self) -> Option<Arc<ProcessLog>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.log).clone()
     }
 
     pub(crate) fn view(&self) -> ServerView {
         let stderr_tail = self.stderr_tail();
         let pid = self.process_log().filter(|_| self.link().is_some()).and_then(|log| log.pid());
         let unanswered = self.unanswered().filter(|_| self.state() == ServerState::Pending);
-        let facts = self.facts();
+        let facts = lock(&self.facts);
         let name =
             |entry: &ToolEntry| ToolName { tool: entry.listed.name.clone(), exposed: entry.exposed.clone() };
         ServerView {

@@ -116,7 +116,7 @@ pub(crate) fn failure(server: &SharedServer, error: &CallError) -> ToolOutput {
     if !matches!(error, CallError::Closed) {
         server.note_error(error.to_string());
     }
-    match error {
+    let (kind, message) = match error {
         CallError::Timeout(_) => {
             let seconds = server.config.tool_timeout.as_secs();
             let stray = server.stray_output().map(|stray| format!("; {stray}")).unwrap_or_default();
@@ -124,24 +124,22 @@ pub(crate) fn failure(server: &SharedServer, error: &CallError) -> ToolOutput {
                 "{error}{stray}; the call was cancelled. If the tool needs longer, set `tool_timeout_secs = {}` for `{name}`",
                 seconds * 2
             );
-            ToolOutput::failure(ToolFailure::Timeout, &message)
+            (ToolFailure::Timeout, message)
         }
-        CallError::Refused { code: -32602, message } => {
-            ToolOutput::failure(ToolFailure::InvalidArguments, message)
-        }
+        CallError::Refused { code: -32602, message } => (ToolFailure::InvalidArguments, message.clone()),
         CallError::Refused { .. } | CallError::Protocol(_) => {
-            ToolOutput::failure(ToolFailure::ExecutionFailed, &error.to_string())
+            (ToolFailure::ExecutionFailed, error.to_string())
         }
         CallError::Closed => {
             let message =
                 format!("server `{name}` disconnected during the call, which may have taken effect");
-            ToolOutput::failure(ToolFailure::ExecutionFailed, &message)
+            (ToolFailure::ExecutionFailed, message)
         }
         CallError::NeedsLogin { challenge } => {
             server.set_needs_login(challenge);
-            let message = format!("server `{name}` requires a login: `rkat mcp login {name}`");
-            ToolOutput::failure(ToolFailure::AccessDenied, &message)
+            (ToolFailure::AccessDenied, format!("server `{name}` requires a login: `rkat mcp login {name}`"))
         }
-        CallError::Unreachable(_) => ToolOutput::failure(ToolFailure::Unavailable, &error.to_string()),
-    }
+        CallError::Unreachable(_) => (ToolFailure::Unavailable, error.to_string()),
+    };
+    ToolOutput::failure(kind, &message)
 }

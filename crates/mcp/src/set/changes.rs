@@ -1,13 +1,11 @@
 //! Changes to the servers in use: staged during a run, applied between two steps, and reported.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
-
 use meerkat_core::{ToolConfigChange, ToolConfigOperation};
 use serde_json::json;
 
 use super::ServerSet;
 use crate::config::ServerConfig;
+use crate::lock;
 use crate::server::{ActorCommand, ServerState};
 
 /// A change to the servers in use.
@@ -24,21 +22,18 @@ pub enum ServerChange {
 impl ServerSet {
     /// Stages a change for the next [`apply`](Self::apply).
     pub fn stage(&self, change: ServerChange) {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner).push(change);
+        lock(&self.staged).push(change);
     }
 
     /// Stages the changes to exactly these servers: adds new ones, removes others, and replaces changed ones.
     pub fn stage_all(&self, wanted: Vec<ServerConfig>) {
-        let known: BTreeMap<_, _> = self
-            .servers()
-            .iter()
-            .map(|(name, server)| (name.clone(), server.shared.config.clone()))
-            .collect();
-        for name in known.keys().filter(|name| !wanted.iter().any(|config| config.name == **name)) {
+        let known = self.all();
+        let names = known.iter().map(|server| &server.config.name);
+        for name in names.filter(|name| !wanted.iter().any(|config| config.name == **name)) {
             self.stage(ServerChange::Remove(name.clone()));
         }
         for config in wanted {
-            if known.get(&config.name) != Some(&config) {
+            if !known.iter().any(|server| server.config == config) {
                 self.stage(ServerChange::Add(Box::new(config)));
             }
         }
@@ -48,9 +43,9 @@ impl ServerSet {
     ///
     /// A run calls this between two steps.
     pub fn apply(&self) -> Vec<ToolConfigChange> {
-        let staged = std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner));
+        let staged = std::mem::take(&mut *lock(&self.staged));
         let mut changes: Vec<_> = staged.into_iter().map(|change| self.apply_change(change)).collect();
-        for (name, server) in self.servers().iter_mut() {
+        for (name, server) in lock(&self.servers).iter_mut() {
             changes.extend(server.reported.update(name, server.shared.state()));
         }
         changes
@@ -65,7 +60,7 @@ impl ServerSet {
                 config_change(ToolConfigOperation::Add, &name, "applied", "pending")
             }
             ServerChange::Remove(name) => {
-                let before = self.servers().remove(&name);
+                let before = lock(&self.servers).remove(&name);
                 let (status, phase) =
                     if before.is_some() { ("applied", "removed") } else { ("rejected", "unknown") };
                 self.leave(before);
@@ -73,7 +68,7 @@ impl ServerSet {
                 config_change(ToolConfigOperation::Remove, &name, status, phase)
             }
             ServerChange::Reload(name) => {
-                let mut servers = self.servers();
+                let mut servers = lock(&self.servers);
                 let chosen: Vec<_> = servers
                     .iter_mut()
                     .filter(|(known, _)| name.as_ref().is_none_or(|name| name == *known))

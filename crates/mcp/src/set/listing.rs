@@ -9,17 +9,11 @@ use crate::server::{McpTool, ServerState, ServerView, SharedServer};
 
 /// Lists the tools of servers.
 pub(super) fn tools(servers: &[Arc<SharedServer>]) -> Vec<Arc<dyn Tool>> {
-    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-    for shared in servers {
-        tools.extend(
-            shared
-                .tools()
-                .iter()
-                .map(|entry| Arc::new(McpTool::new(Arc::clone(shared), entry)) as Arc<dyn Tool>),
-        );
-    }
-    tools.extend(resource_tools::tools(servers));
-    tools
+    let of_server = |shared: &Arc<SharedServer>| -> Vec<Arc<dyn Tool>> {
+        let tool = |entry| Arc::new(McpTool::new(Arc::clone(shared), entry)) as Arc<dyn Tool>;
+        shared.tools().iter().map(tool).collect()
+    };
+    servers.iter().flat_map(of_server).chain(resource_tools::tools(servers)).collect()
 }
 
 /// Returns the status of servers.

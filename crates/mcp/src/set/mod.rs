@@ -8,7 +8,7 @@ mod listing;
 mod session;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::{Tool, ToolConfigChange, ToolSource};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
 use crate::era::EraCache;
+use crate::lock;
 use crate::options::ServerSetOptions;
 use crate::server::{ActorCommand, CallError, ServerState, ServerView, SharedServer, spawn_actor};
 
@@ -93,7 +94,7 @@ impl ServerSet {
         let start = || spawn_actor(Arc::clone(&shared), Arc::clone(&self.eras), stop.clone(), inbox);
         let task = enabled.then(start);
         let reported = ReportedState::added(shared.state());
-        let before = self.servers().insert(name, Server { shared, stop, orders, task, reported });
+        let before = lock(&self.servers).insert(name, Server { shared, stop, orders, task, reported });
         self.leave(before);
         self.changed.send_replace(());
     }
@@ -159,7 +160,7 @@ impl ServerSet {
         let mut changed = self.changed.subscribe();
         loop {
             let mut waiting = false;
-            for server in self.servers().values().filter(|server| server.shared.config.required) {
+            for server in lock(&self.servers).values().filter(|server| server.shared.config.required) {
                 match server.shared.state() {
                     ServerState::Failed { reason } | ServerState::NeedsReauth { reason } => {
                         return Err(RequiredError { server: server.shared.config.name.clone(), reason });
@@ -200,11 +201,11 @@ impl ServerSet {
 
     /// Stops every server and waits until all their processes have exited.
     pub async fn close(&self) {
-        let servers = std::mem::take(&mut *self.servers());
+        let servers = std::mem::take(&mut *lock(&self.servers));
         for server in servers.into_values() {
             self.leave(Some(server));
         }
-        let leaving = std::mem::take(&mut *self.leaving.lock().unwrap_or_else(PoisonError::into_inner));
+        let leaving = std::mem::take(&mut *lock(&self.leaving));
         for task in leaving {
             let _ = task.await;
         }
@@ -213,31 +214,27 @@ impl ServerSet {
     fn leave(&self, server: Option<Server>) {
         if let Some(Server { stop, task: Some(task), .. }) = server {
             stop.cancel();
-            let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut leaving = lock(&self.leaving);
             leaving.retain(|task| !task.is_finished());
             leaving.push(task);
         }
     }
 
-    fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Server>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns `true` if a server of that name is in use.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.servers().contains_key(name)
+        lock(&self.servers).contains_key(name)
     }
 
     /// Returns the shared state of all servers, ordered by name.
     pub(crate) fn all(&self) -> Vec<Arc<SharedServer>> {
-        self.servers().values().map(|server| Arc::clone(&server.shared)).collect()
+        lock(&self.servers).values().map(|server| Arc::clone(&server.shared)).collect()
     }
 }
 
 impl Drop for ServerSet {
     fn drop(&mut self) {
-        for server in self.servers().values() {
+        for server in lock(&self.servers).values() {
             server.stop.cancel();
         }
     }

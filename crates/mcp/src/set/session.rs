@@ -4,12 +4,13 @@
 //! that session.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use meerkat_core::{Tool, ToolConfigChange, ToolConfigOperation, ToolSource};
 
 use super::changes::{ReportedState, ServerChange, config_change};
 use super::{ServerSet, listing};
+use crate::lock;
 use crate::server::{ServerState, ServerView, SharedServer};
 
 /// Servers that one session uses. Dropping it stops the session's own servers.
@@ -44,12 +45,12 @@ impl SessionServers {
 
     /// Stages a change for the session's next step.
     pub fn stage(&self, change: ServerChange) {
-        self.state().staged.push(Staged::Change(change));
+        lock(&self.state).staged.push(Staged::Change(change));
     }
 
     /// Stages the use of a shared server of this name, in place of one of the session's own.
     pub fn stage_shared(&self, name: String) {
-        self.state().staged.push(Staged::Show(name));
+        lock(&self.state).staged.push(Staged::Show(name));
     }
 
     /// Returns the names of the session's servers after the staged changes.
@@ -57,7 +58,7 @@ impl SessionServers {
     pub fn names(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<_> =
             self.visible().into_iter().map(|shared| shared.config.name.clone()).collect();
-        for staged in &self.state().staged {
+        for staged in &lock(&self.state).staged {
             match staged {
                 Staged::Change(ServerChange::Add(config)) => names.insert(config.name.clone()),
                 Staged::Show(name) => names.insert(name.clone()),
@@ -77,7 +78,7 @@ impl SessionServers {
     /// Returns `true` if the session uses exactly the shared servers, and no change is staged.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         let has_own = self.own.get().is_some_and(|own| !own.all().is_empty());
         !has_own && state.staged.is_empty() && state.hidden.is_empty()
     }
@@ -98,14 +99,10 @@ impl SessionServers {
         self.own.get_or_init(|| Box::new(self.shared.sibling())).apply_change(change)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the servers ordered by name, so that the order of tools does not depend on which set a server belongs
     /// to.
     fn visible(&self) -> Vec<Arc<SharedServer>> {
-        let state = self.state();
+        let state = lock(&self.state);
         let shared = self.shared.all().into_iter();
         let mut servers: Vec<_> = shared
             .filter(|shared| !state.hidden.contains(&shared.config.name))
@@ -124,7 +121,7 @@ impl SessionServers {
         match staged {
             Staged::Change(ServerChange::Add(config)) => {
                 let name = config.name.clone();
-                let mut state = self.state();
+                let mut state = lock(&self.state);
                 state.hidden.insert(name.clone());
                 state.record(&name, ReportedState::added(ServerState::Pending));
                 drop(state);
@@ -133,7 +130,7 @@ impl SessionServers {
             Staged::Change(ServerChange::Remove(name)) => Some(self.remove(&name)),
             Staged::Change(ServerChange::Reload(name)) => Some(self.reload(name.as_deref())),
             Staged::Show(name) => {
-                let mut state = self.state();
+                let mut state = lock(&self.state);
                 state.hidden.remove(&name);
                 // It is reported as added, even if it replaces another server of this name.
                 if let Some(reported) = &mut state.reported {
@@ -146,7 +143,7 @@ impl SessionServers {
     }
 
     fn remove(&self, name: &str) -> ToolConfigChange {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let own = self.has_own(name);
         let known = own || self.is_shared(&state, name);
         // Only a shared server must be hidden; the session's own server is removed.
@@ -167,11 +164,10 @@ impl SessionServers {
     }
 
     fn reload(&self, name: Option<&str>) -> ToolConfigChange {
-        let chosen: Vec<_> = self.visible().into_iter().map(|shared| shared.config.name.clone()).collect();
-        let chosen: Vec<_> =
-            chosen.into_iter().filter(|known| name.is_none_or(|name| name == known)).collect();
+        let visible = self.visible().into_iter().map(|shared| shared.config.name.clone());
+        let chosen: Vec<_> = visible.filter(|known| name.is_none_or(|name| name == known)).collect();
         for known in &chosen {
-            self.state().record(known, ReportedState::reloaded());
+            lock(&self.state).record(known, ReportedState::reloaded());
             let reload = ServerChange::Reload(Some(known.clone()));
             if self.has_own(known) {
                 self.change_own(reload);
@@ -188,7 +184,7 @@ impl SessionServers {
     fn report_state_changes(&self) -> Vec<ToolConfigChange> {
         let now: BTreeMap<_, _> =
             self.visible().into_iter().map(|shared| (shared.config.name.clone(), shared.state())).collect();
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let added = || ReportedState::added(ServerState::Pending);
         let known =
             state.reported.get_or_insert_with(|| now.keys().map(|name| (name.clone(), added())).collect());
@@ -219,7 +215,7 @@ impl State {
 
 impl ToolSource for SessionServers {
     fn apply_changes(&self) -> Vec<ToolConfigChange> {
-        let staged = std::mem::take(&mut self.state().staged);
+        let staged = std::mem::take(&mut lock(&self.state).staged);
         let mut changes: Vec<_> = staged.into_iter().filter_map(|staged| self.apply_staged(staged)).collect();
         changes.extend(self.report_state_changes());
         changes

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Author, Registry, reject_whitespace};
-use crate::descriptor::PROMPTS_ON_CHANGE;
-use crate::input::{
-    EmptyInput, ListPromptsInput, PromptGetInput, RegisterPromptInput, UnregisterPromptInput,
-};
+use super::{Author, PROMPT, Registry, reject_whitespace};
+use crate::input::{EmptyInput, ListPromptsInput, PromptGetInput, RegisterPromptInput};
 use crate::listing::Prompts;
 use crate::uri::is_reserved;
 use crate::{BusError, Error, StoredPrompt, output, validate};
@@ -24,32 +21,13 @@ impl Registry {
         if author.is_some_and(|author| !(author.may_use)(&function_id)) {
             return Err(Error::NotAllowed(function_id));
         }
-        let registered_at = self.now();
-        let row = json!({
+        let entry = json!({
             "name": name,
             "description": description,
             "arguments": arguments,
             "function_id": function_id,
-            "registered_at": registered_at,
         });
-        self.put(&self.options().scopes.prompts, ("prompt", &name), Some(row), author).await?;
-        self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "register", "name": name }));
-        Ok(json!({ "name": name, "registered_at": registered_at }))
-    }
-
-    pub(super) async fn unregister_prompt(
-        &self,
-        author: Option<Author<'_>>,
-        input: UnregisterPromptInput,
-    ) -> Result<Value, Error> {
-        let name = input.name;
-        validate::name("name", &name)?;
-        let deleted = self.put(&self.options().scopes.prompts, ("prompt", &name), None, author).await?;
-        let removed = deleted.is_some_and(|value| !value.is_null());
-        if removed {
-            self.fire(PROMPTS_ON_CHANGE, &json!({ "op": "unregister", "name": name }));
-        }
-        Ok(json!({ "name": name, "removed": removed }))
+        self.register(PROMPT, author, &name, entry).await
     }
 
     pub(super) async fn list_prompts(&self, _: ListPromptsInput) -> Result<Value, Error> {
@@ -119,11 +97,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if the name is invalid or the stored value is not a prompt.
     pub async fn prompt(&self, name: &str) -> Result<Option<StoredPrompt>, Error> {
-        validate::name("name", name)?;
-        let stored = self.with_timeout(self.bus_ref().get(&self.options().scopes.prompts, name)).await?;
-        let stored = stored.filter(|value| !value.is_null());
-        let decoded = stored.map(serde_json::from_value).transpose();
-        decoded.map_err(|source| Error::StoredPrompt { name: name.to_owned(), source })
+        self.stored(PROMPT, name).await
     }
 
     /// Lists all prompts.

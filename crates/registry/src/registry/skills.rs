@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Author, Registry, reject_whitespace};
-use crate::descriptor::SKILLS_ON_CHANGE;
-use crate::input::{
-    EmptyInput, ListSkillsInput, ReadResourceInput, RegisterSkillInput, UnregisterSkillInput,
-};
+use super::{Author, Registry, SKILL, reject_whitespace};
+use crate::input::{EmptyInput, ListSkillsInput, ReadResourceInput, RegisterSkillInput};
 use crate::listing::{Skills, failed_index};
 use crate::uri::{INDEX, Resource, is_reserved, parse};
 use crate::{BusError, Error, StoredSkill, output, validate};
@@ -23,26 +20,7 @@ impl Registry {
     ) -> Result<Value, Error> {
         validate::skill(&input)?;
         let RegisterSkillInput { id, skill } = input;
-        let registered_at = self.now();
-        let row = json!({ "id": id, "skill": skill, "registered_at": registered_at });
-        self.put(&self.options().scopes.skills, ("skill", &id), Some(row), author).await?;
-        self.fire(SKILLS_ON_CHANGE, &json!({ "op": "register", "id": id }));
-        Ok(json!({ "id": id, "registered_at": registered_at }))
-    }
-
-    pub(super) async fn unregister_skill(
-        &self,
-        author: Option<Author<'_>>,
-        input: UnregisterSkillInput,
-    ) -> Result<Value, Error> {
-        let id = input.id;
-        validate::name("id", &id)?;
-        let deleted = self.put(&self.options().scopes.skills, ("skill", &id), None, author).await?;
-        let removed = deleted.is_some_and(|value| !value.is_null());
-        if removed {
-            self.fire(SKILLS_ON_CHANGE, &json!({ "op": "unregister", "id": id }));
-        }
-        Ok(json!({ "id": id, "removed": removed }))
+        self.register(SKILL, author, &id, json!({ "id": id, "skill": skill })).await
     }
 
     pub(super) async fn list_skills(&self, _: ListSkillsInput) -> Result<Value, Error> {
@@ -133,11 +111,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if the id is invalid or the stored value is not a skill.
     pub async fn skill(&self, id: &str) -> Result<Option<StoredSkill>, Error> {
-        validate::name("id", id)?;
-        let stored = self.with_timeout(self.bus_ref().get(&self.options().scopes.skills, id)).await?;
-        let stored = stored.filter(|value| !value.is_null());
-        let decoded = stored.map(serde_json::from_value).transpose();
-        decoded.map_err(|source| Error::StoredSkill { id: id.to_owned(), source })
+        self.stored(SKILL, id).await
     }
 
     /// Lists all skills, without their texts.
@@ -153,7 +127,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if the storage fails.
     pub async fn stored_skills(&self) -> Result<Vec<StoredSkill>, BusError> {
-        let values = self.with_timeout(self.bus_ref().list(&self.options().scopes.skills)).await?;
+        let values = self.with_timeout(self.shared.bus.list(&self.options().scopes.skills)).await?;
         Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
     }
 }

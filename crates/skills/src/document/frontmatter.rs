@@ -62,10 +62,11 @@ impl<'a> Document<'a> {
                 (lines::map(&read), read)
             }
         };
-        let required = Required { split: &split, texts: &texts };
-        let name = required.name()?;
-        let description =
-            required.text("description", "add a line `description:` that says when to use it")?;
+        let fix = "add a line `name:` with the name of the directory";
+        let (name, line) = split.required(&texts, "name", fix)?;
+        check_name(&name, line)?;
+        let fix = "add a line `description:` that says when to use it";
+        let (description, _) = split.required(&texts, "description", fix)?;
         let traits = traits(&fields);
         let head = (split.head, split.first_line);
         Ok(Self { name, description, traits, fields, body: split.body, head })
@@ -86,6 +87,16 @@ impl<'a> Document<'a> {
     }
 }
 
+fn check_name(name: &str, line: usize) -> Result<(), ParseError> {
+    if name.chars().count() > MAX_NAME {
+        return Err(ParseError::new(line, "the name is longer than 256 characters", "shorten it"));
+    }
+    if let Some(why) = crate::path::unusable_name(name) {
+        return Err(ParseError::new(line, format!("the name {why}"), "use letters, digits, and hyphens"));
+    }
+    Ok(())
+}
+
 type Texts = Vec<(String, String, usize)>;
 
 fn from_yaml(read: yaml::Yaml) -> (Map<String, Value>, Texts) {
@@ -99,37 +110,6 @@ fn from_yaml(read: yaml::Yaml) -> (Map<String, Value>, Texts) {
         fields.insert(key, value);
     }
     (fields, texts)
-}
-
-struct Required<'a> {
-    split: &'a Split<'a>,
-    texts: &'a Texts,
-}
-
-impl Required<'_> {
-    fn text(&self, key: &str, fix: &'static str) -> Result<String, ParseError> {
-        let found = self.texts.iter().find(|(known, ..)| known == key);
-        let text = found.map(|(_, text, _)| text.trim()).unwrap_or_default();
-        if text.is_empty() {
-            let line = found.map_or(self.split.first_line, |(.., line)| line + self.split.first_line);
-            let what = if found.is_some() { "empty" } else { "missing" };
-            return Err(ParseError::new(line, format!("`{key}` is {what}"), fix));
-        }
-        Ok(text.to_owned())
-    }
-
-    fn name(&self) -> Result<String, ParseError> {
-        let name = self.text("name", "add a line `name:` with the name of the directory")?;
-        let line = self.texts.iter().find(|(key, ..)| key == "name").map_or(1, |(.., line)| *line);
-        let line = line + self.split.first_line;
-        if name.chars().count() > MAX_NAME {
-            return Err(ParseError::new(line, "the name is longer than 256 characters", "shorten it"));
-        }
-        if let Some(why) = crate::path::unusable_name(&name) {
-            return Err(ParseError::new(line, format!("the name {why}"), "use letters, digits, and hyphens"));
-        }
-        Ok(name)
-    }
 }
 
 /// A file split into frontmatter and body.
@@ -170,6 +150,17 @@ impl<'a> Split<'a> {
             "the frontmatter is not closed",
             "add a line `---` below `description:`",
         ))
+    }
+
+    /// Returns a text that must not be empty, and its line.
+    fn required(&self, texts: &Texts, key: &str, fix: &'static str) -> Result<(String, usize), ParseError> {
+        let found = texts.iter().find(|(known, ..)| known == key);
+        let line = self.first_line + found.map_or(0, |(.., line)| *line);
+        match found.map(|(_, text, _)| text.trim()) {
+            None => Err(ParseError::new(line, format!("`{key}` is missing"), fix)),
+            Some("") => Err(ParseError::new(line, format!("`{key}` is empty"), fix)),
+            Some(text) => Ok((text.to_owned(), line)),
+        }
     }
 
     fn yaml_error(&self, error: yaml::YamlError) -> ParseError {

@@ -68,6 +68,9 @@ pub(crate) fn read(text: &str) -> Result<Yaml, YamlError> {
     }
 }
 
+/// A value, and the text as written if it is a scalar.
+type Node = (Value, Option<String>);
+
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     yaml: Yaml,
@@ -99,13 +102,7 @@ impl<'a> Reader<'a> {
     /// Reads the keys of the outermost mapping.
     fn top(&mut self) -> Result<(), YamlError> {
         let mut seen = HashSet::new();
-        loop {
-            let (event, span) = self.next()?;
-            if matches!(event, Event::MappingEnd) {
-                return Ok(());
-            }
-            let line = span.start.line();
-            let (_, key) = self.node(event, &span, 0)?;
+        while let Some(((_, key), span)) = self.item(0)? {
             let (event, at) = self.next()?;
             self.entries.clear();
             let (value, text) = self.node(event, &at, 0)?;
@@ -115,8 +112,9 @@ impl<'a> Reader<'a> {
                 self.quirk(&span, Quirk::DuplicateKey);
                 continue;
             }
-            self.yaml.fields.push(Field { key, value, text, line, entries });
+            self.yaml.fields.push(Field { key, value, text, line: span.start.line(), entries });
         }
+        Ok(())
     }
 
     /// Reads the rest of the stream after the mapping, which should be empty.
@@ -133,31 +131,34 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads one node; for a scalar, also returns its text as written.
-    fn node(
-        &mut self,
-        event: Event<'a>,
-        span: &Span,
-        depth: usize,
-    ) -> Result<(Value, Option<String>), YamlError> {
+    /// Reads the next node of a collection; `None` at its end.
+    fn item(&mut self, depth: usize) -> Result<Option<(Node, Span)>, YamlError> {
+        let (event, span) = self.next()?;
+        if matches!(event, Event::SequenceEnd | Event::MappingEnd) {
+            return Ok(None);
+        }
+        Ok(Some((self.node(event, &span, depth)?, span)))
+    }
+
+    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, YamlError> {
         if depth > MAX_DEPTH {
             return Err(YamlError::Syntax { line: span.start.line(), what: "nested too deeply".to_owned() });
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.note_style(false, anchor, tag.is_some(), span);
-                if style != ScalarStyle::Plain
+                let is_plain = style == ScalarStyle::Plain;
+                if !is_plain
                     && let (Some(start), Some(end)) = (span.start.byte_offset(), span.end.byte_offset())
                 {
                     self.yaml.guarded.push(start..end);
                 }
                 // The parser reports a missing value as a tilde of zero length.
-                let absent = span.start.index() == span.end.index() && style == ScalarStyle::Plain;
+                let absent = span.start.index() == span.end.index() && is_plain;
                 let text = if absent { String::new() } else { text.into_owned() };
-                let value =
-                    if style == ScalarStyle::Plain { plain(&text) } else { Value::String(text.clone()) };
+                let value = if is_plain { plain(&text) } else { Value::String(text.clone()) };
                 // In YAML 1.1, which strict parsers use, a lone equals sign is a special value and not text.
-                let is_special = style == ScalarStyle::Plain && text == "=";
+                let is_special = is_plain && text == "=";
                 Ok((value, (!is_special).then_some(text)))
             }
             Event::SequenceStart(style, anchor, tag) => {
@@ -177,23 +178,15 @@ impl<'a> Reader<'a> {
 
     fn sequence(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut items = Vec::new();
-        loop {
-            let (event, span) = self.next()?;
-            if matches!(event, Event::SequenceEnd) {
-                return Ok(Value::Array(items));
-            }
-            items.push(self.node(event, &span, depth + 1)?.0);
+        while let Some(((value, _), _)) = self.item(depth + 1)? {
+            items.push(value);
         }
+        Ok(Value::Array(items))
     }
 
     fn mapping(&mut self, depth: usize) -> Result<Value, YamlError> {
         let mut map = Map::new();
-        loop {
-            let (event, span) = self.next()?;
-            if matches!(event, Event::MappingEnd) {
-                return Ok(Value::Object(map));
-            }
-            let (_, key) = self.node(event, &span, depth + 1)?;
+        while let Some(((_, key), span)) = self.item(depth + 1)? {
             let (event, at) = self.next()?;
             let (value, _) = self.node(event, &at, depth + 1)?;
             let Some(key) = key else { continue };
@@ -209,6 +202,7 @@ impl<'a> Reader<'a> {
                 map.insert(key, value);
             }
         }
+        Ok(Value::Object(map))
     }
 }
 

@@ -32,12 +32,8 @@ pub(super) fn check(dir: &str, file: &[u8]) -> Vec<Finding> {
     };
     let head = &rest[..end];
     if let Some(line) = head.lines().position(|line| line.chars().any(unprintable)) {
-        return vec![Finding::error(
-            "yaml",
-            line + 1,
-            "the frontmatter has a control character",
-            "remove it",
-        )];
+        let message = "the frontmatter has a control character";
+        return vec![Finding::error("yaml", line + 1, message, "remove it")];
     }
     match read_yaml(head) {
         Ok(yaml) if yaml.fields.is_empty() && yaml.quirks.is_empty() => vec![no_mapping()],
@@ -51,23 +47,17 @@ pub(super) fn check(dir: &str, file: &[u8]) -> Vec<Finding> {
 
 fn yaml_finding(error: &YamlError) -> Finding {
     match error {
-        YamlError::Syntax { line, what } => Finding::error(
-            "yaml",
-            *line,
-            format!("the frontmatter is not YAML: {what}"),
-            "put quotes around values that contain `: ` or start with a special character",
-        ),
+        YamlError::Syntax { line, what } => {
+            let fix = "put quotes around values that contain `: ` or start with a special character";
+            Finding::error("yaml", *line, format!("the frontmatter is not YAML: {what}"), fix)
+        }
         YamlError::NoMapping => no_mapping(),
     }
 }
 
 fn no_mapping() -> Finding {
-    Finding::error(
-        "frontmatter",
-        1,
-        "the frontmatter has no `key: value` lines",
-        "add `name:` and `description:`",
-    )
+    let message = "the frontmatter has no `key: value` lines";
+    Finding::error("frontmatter", 1, message, "add `name:` and `description:`")
 }
 
 /// Returns `true` for characters that YAML does not allow, even in quotes.
@@ -112,12 +102,8 @@ fn fields(dir: &str, fields: &[Field]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for field in fields.iter().filter(|field| !is_known(field)) {
         let fix = "move it below `metadata:`, or remove it";
-        findings.push(Finding::error(
-            "unknown-key",
-            field.line,
-            format!("the key `{}` is unknown", field.key),
-            fix,
-        ));
+        let message = format!("the key `{}` is unknown", field.key);
+        findings.push(Finding::error("unknown-key", field.line, message, fix));
     }
     let find = |key: &str| fields.iter().find(|field| field.key == key);
     for (key, check) in [("name", name as fn(&str, &Field) -> Option<Finding>), ("description", description)]
@@ -163,10 +149,8 @@ fn name(dir: &str, field: &Field) -> Option<Finding> {
     }
     let dir: String = dir.nfkc().collect();
     if dir != name {
-        return at(
-            format!("the name `{name}` differs from the directory name `{dir}`"),
-            "make them the same",
-        );
+        let message = format!("the name `{name}` differs from the directory name `{dir}`");
+        return at(message, "make them the same");
     }
     None
 }

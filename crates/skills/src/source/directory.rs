@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::ignored::{Ignored, Scanned, ignored};
 use super::stamp::{Base, Stamp, Way, way};
@@ -14,7 +14,7 @@ use super::visit::{Below, Entry, Visit, skill_dir, visit};
 use super::{ScanResult, Source};
 use crate::parallel;
 use crate::problem::{Effect, Problem};
-use crate::{Provenance, Scope, Trust};
+use crate::{Provenance, Scope, Trust, lock};
 
 /// Limits of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Source for Directory {
 
     fn scan(&self) -> Arc<ScanResult> {
         // A walk that panicked left the memo of the previous one, which is still valid.
-        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memo = lock(&self.memo);
         if let Some(found) = memo.found.as_ref().filter(|_| memo.is_current(&self.root)) {
             return Arc::clone(found);
         }
@@ -136,7 +136,7 @@ impl Source for Directory {
 
     fn ignored(&self) -> Vec<Ignored> {
         let found = self.scan();
-        let memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let memo = lock(&self.memo);
         let Some(base) = memo.base.clone() else { return Vec::new() };
         let files = memo.entries.iter().map(|entry| entry.file.clone()).collect();
         let listed = memo.listed.iter().map(|(path, _)| path.clone()).collect();
@@ -221,12 +221,8 @@ impl<'a> Walk<'a> {
         if dirs.len() > remaining {
             dirs.truncate(remaining);
             let reason = format!("has more than {} directories; the rest is skipped", self.root.limits.dirs);
-            self.problems.push(Problem::new(
-                Effect::Cut,
-                &self.root.path,
-                reason,
-                "use a directory that contains only skills",
-            ));
+            let fix = "use a directory that contains only skills";
+            self.problems.push(Problem::new(Effect::Cut, &self.root.path, reason, fix));
         }
         self.seen += dirs.len();
         let visits = parallel::map(&dirs, |(dir, depth)| {

@@ -6,10 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{ScanResult, Source};
 use crate::problem::{Effect, Problem};
-use crate::{
-    Digest, Document, Provenance, Scope, Skill, SkillKey, SkillLocation, SkillName, SourceId, SourceStatus,
-    Transport, Trust,
-};
+use crate::{Provenance, Scope, Skill, SkillLocation, SourceId, Transport};
 
 /// A skill that is compiled into the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,21 +51,20 @@ impl Embedded {
     /// Creates a source of these skills.
     #[must_use]
     pub fn new(companions: &[Companion]) -> Self {
-        let provenance = Arc::new(Provenance {
-            source_uuid: SourceId::EMBEDDED,
-            display_name: "embedded".to_owned(),
-            transport_kind: Transport::Embedded,
-            fingerprint: "embedded:inventory".to_owned(),
-            status: SourceStatus::Active,
-        });
+        let (id, fingerprint) = (SourceId::EMBEDDED, "embedded:inventory".to_owned());
+        let provenance = Arc::new(Provenance::new(id, "embedded", Transport::Embedded, fingerprint));
         Self { provenance, companions: companions.to_vec(), found: OnceLock::new() }
     }
 
     fn read(&self) -> Arc<ScanResult> {
         let mut found = ScanResult::default();
         for companion in &self.companions {
-            match parse(companion, &self.provenance) {
-                Ok(skill) => found.skills.push(Arc::new(skill)),
+            let (bytes, place) = (companion.text.as_bytes(), SkillLocation::Text(companion.text.into()));
+            match Skill::parse(&self.provenance, Scope::Builtin, bytes, place) {
+                Ok(skill) => {
+                    let title = Some(companion.title.to_owned());
+                    found.skills.push(Arc::new(Skill { title, ..skill }));
+                }
                 Err(error) => {
                     let reason = format!("cannot be parsed: {}", error.reason);
                     let path = format!("embedded/{}", companion.title);
@@ -81,23 +77,6 @@ impl Embedded {
         }
         Arc::new(found)
     }
-}
-
-fn parse(companion: &Companion, provenance: &Arc<Provenance>) -> Result<Skill, crate::ParseError> {
-    let document = Document::read(companion.text)?;
-    Ok(Skill {
-        key: SkillKey { source_uuid: SourceId::EMBEDDED, skill_name: SkillName::nearest(&document.name) },
-        title: Some(companion.title.to_owned()),
-        description: document.description,
-        scope: Scope::Builtin,
-        source: Arc::clone(provenance),
-        digest: Digest::compute(companion.text.as_bytes()),
-        size: companion.text.len() as u64,
-        traits: document.traits,
-        name: document.name,
-        trust: Trust::Trusted,
-        place: SkillLocation::Text(Arc::from(companion.text)),
-    })
 }
 
 impl Source for Embedded {

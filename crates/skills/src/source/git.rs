@@ -6,15 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
 use tokio::process::Command;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source};
-use crate::problem::{Effect, Problem};
-use crate::{Error, Provenance, Scope};
+use crate::{Error, Provenance, Scope, lock};
 
 /// Kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,21 +100,14 @@ impl Git {
     /// Returns an error with git's error message.
     pub async fn update(&self) -> Result<(), Error> {
         let outcome = self.fetch().await;
-        let mut state = self.state();
-        state.scans = ScanCache::new(outcome.as_ref().err().map(|error| {
-            let fix = "the cached skills are used; check the URL and the network";
-            Problem::new(Effect::Stale, redacted_url(&self.options.url), error.to_string(), fix)
-        }));
+        let mut state = lock(&self.state);
+        let reason = outcome.as_ref().err().map(Error::to_string);
+        state.scans = ScanCache::after_update(&self.options.url, reason);
         if let Some(commit) = outcome? {
             let dir = dir_at(&self.provenance, self.scope, &self.options, &commit, self.limits);
             state.dir = Arc::new(dir);
         }
         Ok(())
-    }
-
-    /// Locks the state, ignoring poisoning: it is valid even if a thread panicked while holding the lock.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fetches the ref, and returns the commit if it is not the one in use.
@@ -151,13 +143,13 @@ impl Source for Git {
 
     fn scan(&self) -> Arc<ScanResult> {
         // An update must not wait for a scan, so the state is not locked meanwhile.
-        let dir = Arc::clone(&self.state().dir);
+        let dir = Arc::clone(&lock(&self.state).dir);
         let found = dir.scan();
-        self.state().scans.add_problem(found)
+        lock(&self.state).scans.add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {
-        let dir = Arc::clone(&self.state().dir);
+        let dir = Arc::clone(&lock(&self.state).dir);
         dir.ignored()
     }
 }

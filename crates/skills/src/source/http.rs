@@ -6,15 +6,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::BoxFuture;
 use serde_json::Value;
 
 use super::{Directory, Ignored, Limits, ScanCache, ScanResult, Source, redacted_url};
-use crate::problem::{Effect, Problem};
-use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, path};
+use crate::{Document, Error, FetchError, MAX_SKILL_BYTES, Provenance, Scope, SkillName, lock, path};
 
 /// Maximum number of skills per server.
 const MAX_SKILLS: usize = 2_000;
@@ -73,14 +72,8 @@ impl Http {
             Ok(failed) => Some(format!("these skills could not be fetched: {}", failed.join(", "))),
             Err(error) => Some(error.to_string()),
         };
-        let fix = "the cached skills are used; check the URL and the network";
-        let problem = |reason| Problem::new(Effect::Stale, redacted_url(&self.options.url), reason, fix);
-        *self.scans() = ScanCache::new(reason.map(problem));
+        *lock(&self.scans) = ScanCache::after_update(&self.options.url, reason);
         outcome.map(|_| ())
-    }
-
-    fn scans(&self) -> MutexGuard<'_, ScanCache> {
-        self.scans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn update_cache(&self) -> Result<Vec<String>, Error> {
@@ -157,7 +150,7 @@ impl Source for Http {
 
     fn scan(&self) -> Arc<ScanResult> {
         let found = self.dir.scan();
-        self.scans().add_problem(found)
+        lock(&self.scans).add_problem(found)
     }
 
     fn ignored(&self) -> Vec<Ignored> {

@@ -22,8 +22,9 @@ pub(crate) use git::{check_url, clone_into, redacted_url};
 pub use http::{Fetch, Http, HttpOptions};
 pub use ignored::{IgnoreReason, Ignored};
 pub use roots::{Roots, standard_roots};
+pub(crate) use visit::is_foreign;
 
-use crate::{Problem, Provenance, Skill};
+use crate::{Effect, Problem, Provenance, Skill};
 
 /// Result of scanning a source.
 #[derive(Debug, Default)]
@@ -44,7 +45,10 @@ struct ScanCache {
 }
 
 impl ScanCache {
-    fn new(problem: Option<Problem>) -> Self {
+    /// Creates a cache that reports why the last update of a remote source failed.
+    fn after_update(url: &str, reason: Option<String>) -> Self {
+        let fix = "the cached skills are used; check the URL and the network";
+        let problem = reason.map(|reason| Problem::new(Effect::Stale, redacted_url(url), reason, fix));
         Self { problem, last: None }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Directory, Limits, Source};
-use crate::{Provenance, Scope, SourceId, SourceStatus, Transport, Trust};
+use crate::{Provenance, Scope, SourceId, Transport, Trust};
 
 /// Locations of the conventional directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,13 +59,6 @@ enum Base {
 }
 
 impl Base {
-    const fn scope(self) -> Scope {
-        match self {
-            Self::Directory | Self::Project => Scope::Project,
-            Self::Home => Scope::User,
-        }
-    }
-
     const fn prefix(self) -> &'static str {
         match self {
             Self::Directory => "./",
@@ -99,12 +92,15 @@ pub fn standard_roots(roots: &Roots, limits: Limits) -> Vec<Arc<dyn Source>> {
     let conventional = CONVENTIONS.iter().filter_map(|(base, dir, display, number)| {
         let path = roots.base(*base)?.join(dir);
         let fingerprint = format!("filesystem:{}{dir}", base.prefix());
-        let provenance = provenance(SourceId::fixed(*number), display, fingerprint);
-        let source = Directory::new(provenance, base.scope(), path, limits);
+        let id = SourceId::fixed(*number);
+        let provenance = Provenance::new(id, display, Transport::Filesystem, fingerprint);
+        let trusted = roots.trusted.iter().cloned();
         if *base == Base::Home {
-            return Some(source.with_trust(Trust::Trusted, roots.trusted.iter().cloned()));
+            let source = Directory::new(provenance, Scope::User, path, limits);
+            return Some(source.with_trust(Trust::Trusted, trusted));
         }
-        let source = source.with_trust(roots.trust, roots.trusted.iter().cloned());
+        let source =
+            Directory::new(provenance, Scope::Project, path, limits).with_trust(roots.trust, trusted);
         // The user controls the directories in their home, but a project may come from a third party.
         Some(match &roots.project {
             Some(project) => source.within(project.clone()),
@@ -123,15 +119,6 @@ fn extra_root(path: &Path, roots: &Roots, limits: Limits) -> Directory {
     let scope = if in_project { Scope::Project } else { Scope::User };
     let name = path.file_name().map_or(place, |name| name.to_string_lossy().into_owned());
     let fingerprint = format!("filesystem:{}", path.display());
-    Directory::new(provenance(id, &name, fingerprint), scope, path.to_owned(), limits)
-}
-
-fn provenance(source_uuid: SourceId, display: &str, fingerprint: String) -> Provenance {
-    Provenance {
-        source_uuid,
-        display_name: display.to_owned(),
-        transport_kind: Transport::Filesystem,
-        fingerprint,
-        status: SourceStatus::Active,
-    }
+    let provenance = Provenance::new(id, &name, Transport::Filesystem, fingerprint);
+    Directory::new(provenance, scope, path.to_owned(), limits)
 }

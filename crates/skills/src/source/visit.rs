@@ -9,7 +9,7 @@ use super::directory::Root;
 use super::stamp::Stamp;
 use crate::files::open;
 use crate::problem::{Effect, Problem};
-use crate::{Digest, Document, MAX_SKILL_BYTES, Skill, SkillKey, SkillLocation, SkillName, Trust};
+use crate::{MAX_SKILL_BYTES, Skill, SkillLocation, Trust};
 
 /// A SKILL.md and the result of parsing it.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ fn list(dir: &Path) -> (Visit, Option<&'static str>) {
 }
 
 /// Returns `true` for hidden directories and those of package managers, which may contain third-party skills.
-pub(super) fn is_foreign(name: &str) -> bool {
+pub(crate) fn is_foreign(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "__pycache__")
 }
 
@@ -175,43 +175,9 @@ fn read(
         return Err(skipped("is larger than 1 MiB".to_owned(), "move details into files next to it"));
     }
     let place = SkillLocation::Directory { dir: dir.to_owned(), file };
-    parse_skill(root, &bytes, place).map_err(|error| {
-        let line = Some(error.line);
-        Problem { line, ..skipped(error.reason, error.fix) }
-    })
-}
-
-/// Parses a skill from its text.
-pub(super) fn parse_skill(
-    root: &Root,
-    bytes: &[u8],
-    place: SkillLocation,
-) -> Result<Arc<Skill>, crate::ParseError> {
-    let text = String::from_utf8_lossy(bytes);
-    let document = Document::read(&text)?;
-    Ok(Arc::new(Skill {
-        key: SkillKey {
-            source_uuid: root.provenance.source_uuid,
-            skill_name: SkillName::nearest(&document.name),
-        },
-        title: None,
-        description: document.description,
-        scope: root.scope,
-        source: Arc::clone(&root.provenance),
-        digest: Digest::compute(bytes),
-        size: bytes.len() as u64,
-        traits: document.traits,
-        name: document.name,
-        trust: root.trust_of(&place),
-        place,
-    }))
-}
-
-impl Root {
-    fn trust_of(&self, place: &SkillLocation) -> Trust {
-        match place {
-            SkillLocation::Directory { dir, .. } if self.trusted.contains(dir) => Trust::Trusted,
-            _ => self.trust,
-        }
+    let trust = if root.trusted.contains(dir) { Trust::Trusted } else { root.trust };
+    match Skill::parse(&root.provenance, root.scope, &bytes, place) {
+        Ok(skill) => Ok(Arc::new(Skill { trust, ..skill })),
+        Err(error) => Err(Problem { line: Some(error.line), ..skipped(error.reason, error.fix) }),
     }
 }

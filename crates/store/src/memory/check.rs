@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use meerkat_core::SessionId;
 
 use super::State;
+use crate::error::ensure;
 use crate::{Change, Error, Guard, NewCall, Transaction};
 
 pub(super) fn check(state: &State, transaction: &Transaction) -> Result<(), Error> {
@@ -46,10 +47,6 @@ fn check_guard(state: &State, guard: &Guard) -> Result<(), Error> {
             ensure(current == value.as_ref(), changed)
         }
     }
-}
-
-fn ensure(holds: bool, error: impl FnOnce() -> Error) -> Result<(), Error> {
-    if holds { Ok(()) } else { Err(error()) }
 }
 
 /// The parts of the state after the changes admitted so far that later changes depend on.

@@ -115,11 +115,8 @@ fn inspect(state_root: &Path, id: &RealmId) -> Result<RealmInfo, Error> {
 
 fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {
     let leases = root.join("leases");
-    match force {
-        Force::Yes => Ok(()),
-        Force::No if any_alive(&leases).map_err(|error| Error::io(&leases, error))? => {
-            Err(Error::RealmInUse(realm.clone()))
-        }
-        Force::No => Ok(()),
+    if force == Force::No && any_alive(&leases).map_err(|error| Error::io(&leases, error))? {
+        return Err(Error::RealmInUse(realm.clone()));
     }
+    Ok(())
 }

@@ -1,14 +1,15 @@
 //! Applies changes. Each is a few statements whose cost does not depend on the length of a session.
 
 use meerkat_core::{RunId, SessionId, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Params, params};
+use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
 use super::failure::Failure;
 use super::guard::{generation, require_session};
 use super::recall::scope;
 use super::state;
-use super::value::{Key, get_u64, int, key, micros};
+use super::value::{Key, find, get_u64, int, key, micros};
+use crate::error::ensure;
 use crate::{Blob, Change, Committed, Error, NewCall, NewMemory, NewSession};
 
 /// Applies one change on behalf of the owner `me`.
@@ -20,65 +21,63 @@ pub(super) fn apply(
 ) -> Result<(), Failure> {
     let me = me.into_bytes();
     match change {
-        Change::CreateSession(new) => create_session(connection, &new),
+        Change::CreateSession(new) => create_session(connection, &new)?,
         Change::TakeLease { session, run, expires_at } => {
             committed.fence = Some(take_lease(connection, me, session, (run, expires_at))?);
-            Ok(())
         }
         Change::RenewLeases { sessions, expires_at } => {
             let renew = "UPDATE sessions SET expires_at = max(expires_at, ?3) WHERE id = ?1 AND owner = ?2";
             for session in sessions {
                 execute(connection, renew, params![key(session), me, micros(expires_at)])?;
             }
-            Ok(())
         }
         Change::ReleaseLease(session) => {
             require_session(connection, session)?;
             let release = "UPDATE sessions SET owner = NULL, interrupt = 0 WHERE id = ?1 AND owner = ?2";
-            execute(connection, release, params![key(session), me]).map(drop)
+            execute(connection, release, params![key(session), me])?;
         }
         Change::RequestInterrupt(session) => {
             require_session(connection, session)?;
             let flag = "UPDATE sessions SET interrupt = 1 WHERE id = ?1 AND owner IS NOT NULL";
-            execute(connection, flag, [key(session)]).map(drop)
+            execute(connection, flag, [key(session)])?;
         }
-        Change::Append { session, messages, at } => append(connection, session, &messages, at),
-        Change::OpenCalls { session, calls } => open_calls(connection, session, &calls),
-        Change::PutCall { session, call } => put_call(connection, session, call),
-        Change::CompleteCall { session, call, result } => settle_call(connection, session, call, &result),
+        Change::Append { session, messages, at } => append(connection, session, &messages, at)?,
+        Change::OpenCalls { session, calls } => open_calls(connection, session, &calls)?,
+        Change::PutCall { session, call } => {
+            let put = "UPDATE calls SET call = ?3 WHERE session = ?1 AND id = ?2";
+            change_call(connection, session, put, (&call.id, &call.call))?;
+        }
+        Change::CompleteCall { session, call, result } => {
+            let complete = "UPDATE calls SET result = ?3 WHERE session = ?1 AND id = ?2";
+            change_call(connection, session, complete, (&call, &result))?;
+        }
         Change::CloseCalls(session) => {
             require_session(connection, session)?;
-            execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)]).map(drop)
+            execute(connection, "DELETE FROM calls WHERE session = ?1", [key(session)])?;
         }
         Change::PutSettings { session, settings } => {
             let put = "UPDATE settings SET settings = ?2 WHERE session = ?1";
-            change_session(connection, session, put, params![key(session), settings])
+            change_session(connection, session, put, params![key(session), settings])?;
         }
         Change::PutProgress { session, progress } => {
             let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
-            change_session(connection, session, put, params![key(session), progress])
+            change_session(connection, session, put, params![key(session), progress])?;
         }
-        Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at),
+        Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at)?,
         Change::Archive { session, at } => {
             let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
-            change_session(connection, session, archive, params![key(session), micros(at)])
+            change_session(connection, session, archive, params![key(session), micros(at)])?;
         }
-        Change::DeleteSession(session) => forget(connection, session),
-        Change::PutConfig(document) => {
-            committed.generation = Some(put_config(connection, &document)?);
-            Ok(())
-        }
-        Change::PutTask { session, id, task } => put_task(connection, session, &id, &task),
-        Change::PutBlob(blob) => put_blob(connection, &blob),
+        Change::DeleteSession(session) => forget(connection, session)?,
+        Change::PutConfig(document) => committed.generation = Some(put_config(connection, &document)?),
+        Change::PutTask { session, id, task } => put_task(connection, session, &id, &task)?,
+        Change::PutBlob(blob) => put_blob(connection, &blob)?,
         Change::PutState { scope, key, value } => {
             committed.replaced = state::put(connection, &scope, &key, &value)?;
-            Ok(())
         }
-        Change::DeleteState { scope, key } => {
-            committed.replaced = state::delete(connection, &scope, &key)?;
-            Ok(())
-        }
+        Change::DeleteState { scope, key } => committed.replaced = state::delete(connection, &scope, &key)?,
     }
+    Ok(())
 }
 
 /// Executes a statement and returns the number of changed rows.
@@ -93,24 +92,18 @@ fn change_session(
     statement: &'static str,
     values: impl Params,
 ) -> Result<(), Failure> {
-    if execute(connection, statement, values)? == 0 {
-        return Err(Error::SessionNotFound(session).into());
-    }
-    Ok(())
+    let changed = execute(connection, statement, values)?;
+    Ok(ensure(changed > 0, || Error::SessionNotFound(session))?)
 }
 
 fn create_session(connection: &Connection, new: &NewSession) -> Result<(), Failure> {
     let (id, at) = (key(new.id), micros(new.created_at));
     let insert = "INSERT INTO sessions (id, created_at, updated_at, message_count, progress) \
                   VALUES (?1, ?2, ?2, 0, ?3) ON CONFLICT DO NOTHING";
-    if execute(connection, insert, params![id, at, new.progress])? == 0 {
-        return Err(Error::SessionExists(new.id).into());
-    }
-    execute(
-        connection,
-        "INSERT INTO settings (session, settings) VALUES (?1, ?2)",
-        params![id, new.settings],
-    )?;
+    let inserted = execute(connection, insert, params![id, at, new.progress])?;
+    ensure(inserted > 0, || Error::SessionExists(new.id))?;
+    let insert = "INSERT INTO settings (session, settings) VALUES (?1, ?2)";
+    execute(connection, insert, params![id, new.settings])?;
     for (name, value) in &new.labels {
         let insert = "INSERT INTO labels (session, name, value) VALUES (?1, ?2, ?3)";
         execute(connection, insert, params![id, name, value])?;
@@ -156,12 +149,10 @@ fn take_lease(
     session: SessionId,
     (run, expires_at): (RunId, Timestamp),
 ) -> Result<u64, Failure> {
-    let mut statement = connection.prepare_cached(
-        "UPDATE sessions SET fence = fence + 1, owner = ?2, run = ?3, expires_at = ?4, interrupt = 0 \
-         WHERE id = ?1 RETURNING fence",
-    )?;
+    let take = "UPDATE sessions SET fence = fence + 1, owner = ?2, run = ?3, expires_at = ?4, interrupt = 0 \
+                WHERE id = ?1 RETURNING fence";
     let values = params![key(session), me, run.uuid().into_bytes(), micros(expires_at)];
-    let fence = statement.query_row(values, |row| get_u64(row, 0)).optional()?;
+    let fence = find(connection, take, values, |row| get_u64(row, 0))?;
     fence.ok_or_else(|| Error::SessionNotFound(session).into())
 }
 
@@ -172,12 +163,9 @@ fn append(
     at: Timestamp,
 ) -> Result<(), Failure> {
     let added = i64::try_from(messages.len()).unwrap_or(i64::MAX);
-    let mut count = connection.prepare_cached(
-        "UPDATE sessions SET updated_at = ?2, message_count = message_count + ?3 WHERE id = ?1 \
-         RETURNING message_count - ?3",
-    )?;
-    let first =
-        count.query_row(params![key(session), micros(at), added], |row| get_u64(row, 0)).optional()?;
+    let count = "UPDATE sessions SET updated_at = ?2, message_count = message_count + ?3 WHERE id = ?1 \
+                 RETURNING message_count - ?3";
+    let first = find(connection, count, params![key(session), micros(at), added], |row| get_u64(row, 0))?;
     let first = first.ok_or(Error::SessionNotFound(session))?;
     let mut insert =
         connection.prepare_cached("INSERT INTO messages (session, seq, message) VALUES (?1, ?2, ?3)")?;
@@ -195,34 +183,21 @@ fn open_calls(connection: &Connection, session: SessionId, calls: &[NewCall]) ->
          ON CONFLICT (session, id) DO NOTHING",
     )?;
     for new in calls {
-        if insert.execute(params![key(session), new.id, new.call])? == 0 {
-            return Err(Error::CallExists { session, call: new.id.clone() }.into());
-        }
+        let inserted = insert.execute(params![key(session), new.id, new.call])?;
+        ensure(inserted > 0, || Error::CallExists { session, call: new.id.clone() })?;
     }
     Ok(())
 }
 
-fn put_call(connection: &Connection, session: SessionId, call: NewCall) -> Result<(), Failure> {
-    require_session(connection, session)?;
-    let put = "UPDATE calls SET call = ?3 WHERE session = ?1 AND id = ?2";
-    if execute(connection, put, params![key(session), call.id, call.call])? == 0 {
-        return Err(Error::CallNotFound { session, call: call.id }.into());
-    }
-    Ok(())
-}
-
-fn settle_call(
+fn change_call(
     connection: &Connection,
     session: SessionId,
-    call: String,
-    result: &[u8],
+    statement: &'static str,
+    (call, value): (&String, &[u8]),
 ) -> Result<(), Failure> {
     require_session(connection, session)?;
-    let settle = "UPDATE calls SET result = ?3 WHERE session = ?1 AND id = ?2";
-    if execute(connection, settle, params![key(session), call, result])? == 0 {
-        return Err(Error::CallNotFound { session, call }.into());
-    }
-    Ok(())
+    let changed = execute(connection, statement, params![key(session), call, value])?;
+    Ok(ensure(changed > 0, || Error::CallNotFound { session, call: call.clone() })?)
 }
 
 fn put_config(connection: &Connection, document: &[u8]) -> Result<u64, Failure> {

@@ -40,25 +40,20 @@ impl Failure {
 
 /// Converts a storage failure to an error that names the file.
 pub(super) fn storage(path: &Path, error: rusqlite::Error) -> Error {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Error::Corrupt { path, source: error.into() }
-        }
-        Some(ErrorCode::DiskFull) => Error::DiskFull { path, source: error.into() },
-        Some(_) if is_index_unallocated(&error) => Error::DiskFull { path, source: error.into() },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            Error::ReadOnly { path, source: error.into() }
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::Locked { path, source: error.into() }
-        }
+    let (path, code) = (path.to_owned(), error.sqlite_error_code());
+    let (is_index_unallocated, is_bad_value) = (is_index_unallocated(&error), is_bad_value(&error));
+    let source = error.into();
+    match code {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Error::Corrupt { path, source },
+        Some(ErrorCode::DiskFull) => Error::DiskFull { path, source },
+        Some(_) if is_index_unallocated => Error::DiskFull { path, source },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path, source },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path, source },
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
-            Error::Io { path, source: io::Error::other(error) }
+            Error::Io { path, source: io::Error::other(source) }
         }
-        Some(_) => Error::Sqlite { path, source: error.into() },
-        None if is_bad_value(&error) => Error::Corrupt { path, source: error.into() },
-        None => Error::Sqlite { path, source: error.into() },
+        None if is_bad_value => Error::Corrupt { path, source },
+        _ => Error::Sqlite { path, source },
     }
 }
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use meerkat_core::{BlobId, RunId, SessionId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::failure::Failure;
-use super::value::{get_optional_time, get_time, get_u64, get_uuid, int, key};
+use super::value::{find, get_optional_time, get_time, get_u64, get_uuid, int, key, list};
 use crate::owner::Peers;
 use crate::{
     ArchivedFilter, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow,
@@ -28,22 +28,25 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Runs a query in a snapshot.
-    pub(super) fn answer<T>(&self, read: impl FnOnce(&Self) -> Result<T, Failure>) -> Result<T, Error> {
+    pub(super) fn answer<T, E: Into<Failure>>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, Error> {
         let run = || {
             let snapshot = self.connection.unchecked_transaction()?;
-            let result = read(self)?;
+            let result = read(self).map_err(E::into)?;
             snapshot.finish()?;
             Ok(result)
         };
         run().map_err(|failure: Failure| failure.at(&self.path))
     }
 
-    pub(super) fn session(&self, id: SessionId) -> Result<Option<SessionRow>, Failure> {
+    pub(super) fn session(&self, id: SessionId) -> rusqlite::Result<Option<SessionRow>> {
         self.find(id, &mut LivenessCache::new(&self.peers))
     }
 
     /// Lists sessions. The page is selected first, so that skipped rows are never read completely.
-    pub(super) fn sessions(&self, query: &SessionQuery) -> Result<Vec<SessionRow>, Failure> {
+    pub(super) fn sessions(&self, query: &SessionQuery) -> rusqlite::Result<Vec<SessionRow>> {
         let (text, values) = select(query);
         let mut statement = self.connection.prepare_cached(&text)?;
         let mut rows = statement.query(params_from_iter(values))?;
@@ -55,13 +58,13 @@ impl Reader {
         Ok(found)
     }
 
-    fn find(&self, id: SessionId, liveness: &mut LivenessCache<'_>) -> Result<Option<SessionRow>, Failure> {
+    fn find(&self, id: SessionId, liveness: &mut LivenessCache<'_>) -> rusqlite::Result<Option<SessionRow>> {
         let mut statement = self.connection.prepare_cached(SESSION)?;
         let mut rows = statement.query([key(id)])?;
         rows.next()?.map(|row| self.session_row(row, liveness)).transpose()
     }
 
-    fn session_row(&self, row: &Row<'_>, liveness: &mut LivenessCache<'_>) -> Result<SessionRow, Failure> {
+    fn session_row(&self, row: &Row<'_>, liveness: &mut LivenessCache<'_>) -> rusqlite::Result<SessionRow> {
         let id = SessionId::from_uuid(get_uuid(row, 0)?);
         Ok(SessionRow {
             id,
@@ -78,64 +81,50 @@ impl Reader {
     }
 
     fn labels(&self, id: SessionId) -> rusqlite::Result<BTreeMap<String, String>> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT name, value FROM labels WHERE session = ?1")?;
-        statement.query_map([key(id)], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        let query = "SELECT name, value FROM labels WHERE session = ?1";
+        list(&self.connection, query, [key(id)], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    pub(super) fn messages(&self, id: SessionId, from: u64, limit: u64) -> Result<Vec<MessageRow>, Failure> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT seq, message FROM messages WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3",
-        )?;
-        let rows = statement.query_map(params![key(id), int(from), int(limit)], |row| {
+    pub(super) fn messages(&self, id: SessionId, from: u64, limit: u64) -> rusqlite::Result<Vec<MessageRow>> {
+        let query =
+            "SELECT seq, message FROM messages WHERE session = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
+        list(&self.connection, query, params![key(id), int(from), int(limit)], |row| {
             Ok(MessageRow { seq: get_u64(row, 0)?, message: row.get(1)? })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
-    pub(super) fn calls(&self, id: SessionId) -> Result<Vec<CallRow>, Failure> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT id, call, result FROM calls WHERE session = ?1 ORDER BY position")?;
-        let rows = statement.query_map([key(id)], |row| {
+    pub(super) fn calls(&self, id: SessionId) -> rusqlite::Result<Vec<CallRow>> {
+        let query = "SELECT id, call, result FROM calls WHERE session = ?1 ORDER BY position";
+        list(&self.connection, query, [key(id)], |row| {
             Ok(CallRow { id: row.get(0)?, call: row.get(1)?, result: row.get(2)? })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
-    pub(super) fn config(&self) -> Result<Option<ConfigRow>, Failure> {
-        let mut statement = self.connection.prepare_cached("SELECT generation, document FROM config")?;
-        let row = statement
-            .query_row([], |row| Ok(ConfigRow { generation: get_u64(row, 0)?, document: row.get(1)? }))
-            .optional()?;
-        Ok(row)
+    pub(super) fn config(&self) -> rusqlite::Result<Option<ConfigRow>> {
+        find(&self.connection, "SELECT generation, document FROM config", [], |row| {
+            Ok(ConfigRow { generation: get_u64(row, 0)?, document: row.get(1)? })
+        })
     }
 
-    pub(super) fn has_blob(&self, id: &BlobId) -> Result<bool, Failure> {
-        let mut statement = self.connection.prepare_cached("SELECT 1 FROM blobs WHERE id = ?1")?;
-        Ok(statement.exists([id.as_str()])?)
+    pub(super) fn has_blob(&self, id: &BlobId) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT 1 FROM blobs WHERE id = ?1")?.exists([id.as_str()])
     }
 
-    pub(super) fn blob(&self, id: BlobId) -> Result<Option<Blob>, Failure> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT media_type, data FROM blobs WHERE id = ?1")?;
-        let found = statement.query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    pub(super) fn blob(&self, id: BlobId) -> rusqlite::Result<Option<Blob>> {
+        let query = "SELECT media_type, data FROM blobs WHERE id = ?1";
+        let found = find(&self.connection, query, [id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(found.map(|(media_type, data)| Blob { id, media_type, data }))
     }
 
-    pub(super) fn tasks(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Failure> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT task FROM tasks WHERE session = ?1 ORDER BY position")?;
-        let rows = statement.query_map([key(id)], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+    pub(super) fn tasks(&self, id: SessionId) -> rusqlite::Result<Vec<Vec<u8>>> {
+        let query = "SELECT task FROM tasks WHERE session = ?1 ORDER BY position";
+        list(&self.connection, query, [key(id)], |row| row.get(0))
     }
 
-    pub(super) fn interrupts(&self) -> Result<Vec<SessionId>, Failure> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND interrupt = 1 ORDER BY id")?;
-        let rows = statement.query_map([self.peers.me.into_bytes()], |row| get_uuid(row, 0))?;
-        Ok(rows.map(|id| id.map(SessionId::from_uuid)).collect::<Result<_, _>>()?)
+    pub(super) fn interrupts(&self) -> rusqlite::Result<Vec<SessionId>> {
+        let query = "SELECT id FROM sessions WHERE owner = ?1 AND interrupt = 1 ORDER BY id";
+        let id = |row: &Row<'_>| get_uuid(row, 0).map(SessionId::from_uuid);
+        list(&self.connection, query, [self.peers.me.into_bytes()], id)
     }
 }
 

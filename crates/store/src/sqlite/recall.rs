@@ -3,9 +3,8 @@
 use meerkat_core::SessionId;
 use rusqlite::params;
 
-use super::failure::Failure;
 use super::reader::Reader;
-use super::value::{get_time, get_u64, get_uuid, int};
+use super::value::{get_time, get_u64, get_uuid, int, list};
 use crate::{MemoryQuery, MemoryRow};
 
 /// Ranks by how well the words match, regardless of the session. Only the index determines the order, so that texts
@@ -26,7 +25,7 @@ const COUNT: &str =
 const COMMON: u64 = 4000;
 
 impl Reader {
-    pub(super) fn recall(&self, query: &MemoryQuery) -> Result<Vec<MemoryRow>, Failure> {
+    pub(super) fn recall(&self, query: &MemoryQuery) -> rusqlite::Result<Vec<MemoryRow>> {
         let words: Vec<_> = query.words.iter().map(|word| format!("\"{}\"", word.replace('"', ""))).collect();
         if words.is_empty() {
             return Ok(Vec::new());
@@ -49,9 +48,8 @@ impl Reader {
         }
     }
 
-    fn search(&self, statement: &str, terms: &str, limit: u64) -> Result<Vec<MemoryRow>, Failure> {
-        let mut statement = self.connection.prepare_cached(statement)?;
-        let rows = statement.query_map(params![terms, int(limit)], |row| {
+    fn search(&self, statement: &str, terms: &str, limit: u64) -> rusqlite::Result<Vec<MemoryRow>> {
+        list(&self.connection, statement, params![terms, int(limit)], |row| {
             let rank: f64 = row.get(4)?;
             Ok(MemoryRow {
                 session: SessionId::from_uuid(get_uuid(row, 0)?),
@@ -61,8 +59,7 @@ impl Reader {
                 // Better matches have a lower, negative score.
                 rank: -rank,
             })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 }
 

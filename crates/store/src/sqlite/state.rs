@@ -1,8 +1,8 @@
 //! Values that callers store under a scope and a key.
 
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
-use super::value::{get_u64, int};
+use super::value::{find, get_u64, int, list};
 use crate::{StateChanges, StateQuery, StateRow};
 
 /// Stores a value and returns the one it replaced.
@@ -22,9 +22,8 @@ pub(super) fn put(
 
 /// Removes a value and returns it.
 pub(super) fn delete(connection: &Connection, scope: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
-    let mut delete =
-        connection.prepare_cached("DELETE FROM state WHERE scope = ?1 AND key = ?2 RETURNING value")?;
-    let removed = delete.query_row([scope, key], |row| row.get(0)).optional()?;
+    let delete = "DELETE FROM state WHERE scope = ?1 AND key = ?2 RETURNING value";
+    let removed = find(connection, delete, [scope, key], |row| row.get(0))?;
     if removed.is_some() {
         let revision = advance(connection, scope)?;
         let mut note = connection.prepare_cached("UPDATE scopes SET removed = ?2 WHERE scope = ?1")?;
@@ -35,8 +34,8 @@ pub(super) fn delete(connection: &Connection, scope: &str, key: &str) -> rusqlit
 
 /// Reads one value.
 pub(super) fn value(connection: &Connection, scope: &str, key: &str) -> rusqlite::Result<Option<Vec<u8>>> {
-    let mut statement = connection.prepare_cached("SELECT value FROM state WHERE scope = ?1 AND key = ?2")?;
-    statement.query_row([scope, key], |row| row.get(0)).optional()
+    let query = "SELECT value FROM state WHERE scope = ?1 AND key = ?2";
+    find(connection, query, [scope, key], |row| row.get(0))
 }
 
 /// Reads one value with its key, or all of a scope.
@@ -54,41 +53,35 @@ pub(super) fn read(connection: &Connection, query: &StateQuery) -> rusqlite::Res
 
 fn rows(connection: &Connection, select: &str, params: impl Params) -> rusqlite::Result<Vec<StateRow>> {
     let row = |row: &Row<'_>| Ok(StateRow { key: row.get(0)?, value: row.get(1)? });
-    connection.prepare_cached(select)?.query_map(params, row)?.collect()
+    list(connection, select, params, row)
 }
 
 /// Reads the changes in a scope after a revision.
 pub(super) fn changes(connection: &Connection, scope: &str, since: u64) -> rusqlite::Result<StateChanges> {
-    let mut statement = connection.prepare_cached("SELECT revision, removed FROM scopes WHERE scope = ?1")?;
-    let found = statement.query_row([scope], |row| Ok((get_u64(row, 0)?, get_u64(row, 1)?))).optional()?;
+    let query = "SELECT revision, removed FROM scopes WHERE scope = ?1";
+    let found = find(connection, query, [scope], |row| Ok((get_u64(row, 0)?, get_u64(row, 1)?)))?;
     let (revision, removed) = found.unwrap_or_default();
     if revision <= since {
         return Ok(StateChanges { revision, ..StateChanges::default() });
     }
     let select = "SELECT key, value FROM state WHERE scope = ?1 AND changed > ?2 ORDER BY place";
     let put = rows(connection, select, params![scope, int(since)])?;
-    let keys = if removed > since {
-        let mut statement = connection.prepare_cached("SELECT key FROM state WHERE scope = ?1")?;
-        Some(statement.query_map([scope], |row| row.get(0))?.collect::<Result<_, _>>()?)
-    } else {
-        None
-    };
+    let keys = || list(connection, "SELECT key FROM state WHERE scope = ?1", [scope], |row| row.get(0));
+    let keys = (removed > since).then(keys).transpose()?;
     Ok(StateChanges { revision, put, keys })
 }
 
 /// Lists the scopes that have values.
 pub(super) fn scopes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM state WHERE state.scope = scopes.scope) \
-         ORDER BY scope",
-    )?;
-    statement.query_map([], |row| row.get(0))?.collect()
+    let query = "SELECT scope FROM scopes WHERE EXISTS (SELECT 1 FROM state WHERE state.scope = scopes.scope) \
+                 ORDER BY scope";
+    list(connection, query, [], |row| row.get(0))
 }
 
 /// Reads the number of changes to a scope.
 pub(super) fn revision(connection: &Connection, scope: &str) -> rusqlite::Result<u64> {
-    let mut statement = connection.prepare_cached("SELECT revision FROM scopes WHERE scope = ?1")?;
-    Ok(statement.query_row([scope], |row| get_u64(row, 0)).optional()?.unwrap_or(0))
+    let query = "SELECT revision FROM scopes WHERE scope = ?1";
+    Ok(find(connection, query, [scope], |row| get_u64(row, 0))?.unwrap_or(0))
 }
 
 /// Increments the revision of a scope, and returns it.

@@ -30,24 +30,21 @@ impl Unwritable {
     pub(super) fn reader(&self) -> Result<Reader, Error> {
         let path = &self.path;
         let to_error = |error| storage(path, error);
-        let connection = match is_empty(path) {
+        let opened = match is_empty(path) {
             true => None,
-            false => {
-                let open = |connection: &Connection| read_schema(connection);
-                let (connection, schema) = open_unchanged(path, open).map_err(to_error)?;
-                match schema {
-                    Schema::Foreign => return Err(Error::ForeignSchema { path: path.clone() }),
-                    Schema::Version(0) => None,
-                    Schema::Version(found) if found < Schema::LATEST => return Err(older(path, found)),
-                    Schema::Version(found) if found > Schema::LATEST => return Err(newer(path, found)),
-                    Schema::Version(_) => Some(connection),
-                }
-            }
+            false => Some(open_unchanged(path, read_schema).map_err(to_error)?),
         };
-        let connection = match (connection, self.mark) {
-            (Some(connection), _) => connection,
-            (None, StoreMark::Created) => return Err(Error::StoreLost { path: path.clone() }),
-            (None, StoreMark::Absent) => empty().map_err(to_error)?,
+        let connection = match (opened, self.mark) {
+            (Some((_, Schema::Foreign)), _) => return Err(Error::ForeignSchema { path: path.clone() }),
+            (Some((_, Schema::Version(found @ 1..))), _) if found < Schema::LATEST => {
+                return Err(older(path, found));
+            }
+            (Some((_, Schema::Version(found))), _) if found > Schema::LATEST => {
+                return Err(newer(path, found));
+            }
+            (Some((connection, Schema::Version(1..))), _) => connection,
+            (_, StoreMark::Created) => return Err(Error::StoreLost { path: path.clone() }),
+            (_, StoreMark::Absent) => empty().map_err(to_error)?,
         };
         Ok(Reader { connection, peers: self.peers.clone(), path: path.clone() })
     }

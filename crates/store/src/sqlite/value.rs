@@ -1,9 +1,29 @@
-//! Conversion of values to and from the database.
+//! Queries, and conversion of values to and from the database.
 
 use meerkat_core::{SessionId, Timestamp};
-use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 use uuid::Uuid;
+
+/// Reads at most one row.
+pub(super) fn find<T>(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    connection.prepare_cached(query)?.query_row(values, read).optional()
+}
+
+/// Reads all rows.
+pub(super) fn list<T, C: FromIterator<T>>(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    connection.prepare_cached(query)?.query_map(values, read)?.collect()
+}
 
 /// An id as stored in a column.
 pub(super) type Key = [u8; 16];
