@@ -238,6 +238,20 @@ impl Error {
         })
     }
 
+    /// Returns the session that the error is about, if a run or the request named one.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::InSession { id, .. } => Some(*id),
+            Self::Failed { session, .. }
+            | Self::Cancelled { session }
+            | Self::NotPersisted { session, .. }
+            | Self::RunCrashed { session, .. } => Some(session.id),
+            Self::Stopped(stopped) => Some(stopped.session_id),
+            _ => None,
+        }
+    }
+
     /// Returns machine-readable details, if there are any.
     #[must_use]
     pub fn data(&self) -> Option<Value> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use meerkat::CancellationToken;
 use meerkat_mcp_server::protocol::{Request, TaskError, TaskWork};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -56,7 +57,7 @@ where
         let needed = ClientCapabilities::builder().enable_tasks().build();
         return Err(ErrorData::missing_required_client_capability(needed));
     };
-    let task = tasks.start(uuid::Uuid::new_v4().to_string(), work);
+    let task = tasks.start(uuid::Uuid::new_v4().to_string(), CancellationToken::new(), work);
     Ok(CreateTaskResult::new(task).into())
 }
 

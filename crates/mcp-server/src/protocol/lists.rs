@@ -17,13 +17,40 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
+impl<T> Page<T> {
+    /// Returns a page of a list whose items have numbers: the one that `page` finds from the first number on, or from
+    /// the number after the prefix of a marker. Returns `None` for the marker of another list.
+    pub(crate) async fn numbered<F>(
+        prefix: &str,
+        after: Option<&str>,
+        page: impl FnOnce(usize) -> F,
+    ) -> Option<Result<Self, ErrorData>>
+    where
+        F: Future<Output = Option<(Vec<T>, Option<usize>)>>,
+    {
+        let first = match after {
+            None => Some(0),
+            Some(after) => after.strip_prefix(prefix)?.parse().ok(),
+        };
+        let found = match first {
+            Some(first) => page(first).await,
+            None => None,
+        };
+        Some(
+            found
+                .ok_or_else(unknown_cursor)
+                .map(|(items, next)| Self { items, next: next.map(|next| format!("{prefix}{next}")) }),
+        )
+    }
+}
+
 /// Returns the marker in a request's cursor, or `None` for the first page. An empty cursor means the first page.
 pub(super) fn start(request: Option<PaginatedRequestParams>) -> Result<Option<String>, ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty()) else {
         return Ok(None);
     };
-    let bytes = URL_SAFE_NO_PAD.decode(&cursor).map_err(|_| unknown())?;
-    String::from_utf8(bytes).map(Some).map_err(|_| unknown())
+    let bytes = URL_SAFE_NO_PAD.decode(&cursor).map_err(|_| unknown_cursor())?;
+    String::from_utf8(bytes).map(Some).map_err(|_| unknown_cursor())
 }
 
 /// Encodes a marker as a cursor.
@@ -39,14 +66,15 @@ pub(super) fn page<T: Clone>(
 ) -> Result<Page<T>, ErrorData> {
     let first = match start {
         None => 0,
-        Some(last) => items.iter().position(|item| name(item) == last).ok_or_else(unknown)? + 1,
+        Some(last) => items.iter().position(|item| name(item) == last).ok_or_else(unknown_cursor)? + 1,
     };
     let end = items.len().min(first + PAGE_SIZE);
     let next = (end < items.len()).then(|| name(&items[end - 1]).to_owned());
     Ok(Page { items: items[first..end].to_vec(), next })
 }
 
-fn unknown() -> ErrorData {
+/// Returns the error for a cursor that no list issued.
+pub(crate) fn unknown_cursor() -> ErrorData {
     ErrorData::invalid_params("the cursor is unknown; start again without one", None)
 }
 

@@ -19,6 +19,7 @@ mod tasks;
 pub use connection::Connection;
 pub(crate) use in_flight::InFlight;
 pub use lists::Page;
+pub(crate) use lists::unknown_cursor;
 pub use notifier::{ChangeNotification, Notifier};
 pub use progress::{Progress, Ticker};
 pub use request::{Era, Request};

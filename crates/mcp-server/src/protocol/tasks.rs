@@ -53,8 +53,9 @@ struct Entry {
 }
 
 impl Tasks {
-    /// Starts work under an id, which must be unguessable and unique. The task is available immediately.
-    pub fn start<F>(&self, id: String, work: impl FnOnce(TaskWork) -> F) -> Task
+    /// Starts work under an id, which must be unguessable and unique. The task is available immediately. When the
+    /// client cancels it, `cancelled` is cancelled.
+    pub fn start<F>(&self, id: String, cancelled: CancellationToken, work: impl FnOnce(TaskWork) -> F) -> Task
     where
         F: Future<Output = Result<CallToolResult, TaskError>> + Send + 'static,
     {
@@ -63,7 +64,6 @@ impl Tasks {
         let task = Task::new(id.clone(), TaskStatus::Working, now.clone(), now)
             .with_ttl_ms(ttl)
             .with_poll_interval_ms(POLL_MS);
-        let cancelled = CancellationToken::new();
         let entry = Entry {
             task: task.clone(),
             cancelled: cancelled.clone(),

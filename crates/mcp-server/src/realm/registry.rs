@@ -13,10 +13,11 @@ use rmcp::model::{
     Resource, ResourceContents, ResourceTemplate,
 };
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, OnceCell, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::RealmService;
+use super::access::RuntimeAccess;
+use super::errors::{failed, not_found};
 use crate::log::Log;
 use crate::protocol::{ChangeNotification, Notifier, Page};
 use crate::skills::SkillViews;
@@ -150,25 +151,37 @@ fn prompt((name, stored): (String, StoredPrompt)) -> Prompt {
     Prompt::new(name, Some(stored.description), (!arguments.is_empty()).then_some(arguments))
 }
 
-impl RealmService {
+/// Skills and prompts that workers registered in the realm, from its first use on.
+pub(super) struct Registered {
+    access: Arc<RuntimeAccess>,
+    skills: Option<SkillViews>,
+    log: Log,
+    views: OnceCell<RegistryViews>,
+}
+
+impl Registered {
+    pub(super) fn new(access: Arc<RuntimeAccess>, skills: Option<SkillViews>, log: Log) -> Self {
+        Self { access, skills, log, views: OnceCell::new() }
+    }
+
     /// Returns the registry views, or `None` if the realm does not exist yet or the registry is disabled.
-    pub(super) async fn registry_views(&self) -> Option<&RegistryViews> {
-        if self.host.is_fresh() {
+    async fn views(&self) -> Option<&RegistryViews> {
+        if self.access.host().is_fresh() {
             return None;
         }
         let views = async {
-            let runtime = self.runtime().await?;
-            let (notices, log) = (self.notices.clone(), Arc::clone(&self.log));
+            let runtime = self.access.runtime().await?;
+            let (notices, log) = (self.access.notices().clone(), Arc::clone(&self.log));
             RegistryViews::new(&runtime, self.skills.clone(), notices, log).await
         };
         // Operations that need the realm report why it cannot be opened.
-        self.registry.get_or_try_init(|| views).await.ok()
+        self.views.get_or_try_init(|| views).await.ok()
     }
 
     /// Refreshes every view of the registry, up to a timeout.
-    pub(super) async fn refresh_registered(&self) {
+    pub(super) async fn refresh(&self) {
         let refresh = async {
-            if let Some(views) = self.registry_views().await {
+            if let Some(views) = self.views().await {
                 views.refresh().await;
             }
         };
@@ -176,35 +189,35 @@ impl RealmService {
     }
 
     /// Opens the realm once it exists, so that clients are notified of its registry.
-    pub(crate) async fn open_when_created(&self) {
-        while self.host.is_fresh() {
+    pub(super) async fn open_when_created(&self) {
+        while self.access.host().is_fresh() {
             tokio::time::sleep(REALM_POLL_INTERVAL).await;
         }
-        let known = self.registry.initialized();
-        if let Some(views) = self.registry_views().await.filter(|_| !known) {
+        let known = self.views.initialized();
+        if let Some(views) = self.views().await.filter(|_| !known) {
             let contents = views.contents();
             // Clients may already have read lists without the registry.
-            publish(&RegistryContents::default(), &contents, &self.notices);
+            publish(&RegistryContents::default(), &contents, self.access.notices());
         }
     }
 
     /// Returns the prompts of the registry.
-    pub(super) fn registered_prompts(&self) -> Vec<Prompt> {
+    pub(super) fn prompts(&self) -> Vec<Prompt> {
         self.named_prompts().into_iter().map(prompt).collect()
     }
 
     fn named_prompts(&self) -> Vec<(String, StoredPrompt)> {
-        let contents = self.registry.get().map(RegistryViews::contents);
+        let contents = self.views.get().map(RegistryViews::contents);
         contents.map(|contents| served_prompts(&contents, self.skills.as_ref())).unwrap_or_default()
     }
 
     /// Renders a prompt, if it belongs to the registry.
-    pub(super) async fn registered_prompt(
+    pub(super) async fn prompt(
         &self,
         get: &GetPromptRequestParams,
     ) -> Option<Result<GetPromptResult, ErrorData>> {
         let (_, stored) = self.named_prompts().into_iter().find(|(name, _)| *name == get.name)?;
-        let views = self.registry.get()?;
+        let views = self.views.get()?;
         let arguments = get.arguments.clone().map_or(Value::Null, Value::Object);
         Some(match views.registry.registry().render(&stored.name, arguments).await {
             Ok((description, messages)) => match serde_json::from_value::<Vec<PromptMessage>>(messages) {
@@ -220,35 +233,24 @@ impl RealmService {
 
     /// Returns one page of registered skills: the first one, or the one after the cursor. Returns `None` for the cursor
     /// of another list.
-    pub(super) async fn registered_page(
-        &self,
-        after: Option<&str>,
-    ) -> Option<Result<Page<Resource>, ErrorData>> {
-        let first = match after.map(|after| after.strip_prefix(CURSOR_PREFIX)) {
-            None => Some(0),
-            Some(number) => number?.parse().ok(),
-        };
-        let views = self.registry_views().await?;
-        let page = first.and_then(|first| views.page(first));
-        Some(page.ok_or_else(super::resources::unknown_cursor).map(|(items, next)| {
-            let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
-            Page { items, next }
-        }))
+    pub(super) async fn page(&self, after: Option<&str>) -> Option<Result<Page<Resource>, ErrorData>> {
+        let views = self.views().await?;
+        Page::numbered(CURSOR_PREFIX, after, async |first| views.page(first)).await
     }
 
     /// Reads a resource of the registry.
-    pub(super) async fn read_registered(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
-        let Some(views) = self.registry_views().await else { return Err(super::resources::not_found(&uri)) };
+    pub(super) async fn read(&self, uri: String) -> Result<ReadResourceResult, ErrorData> {
+        let Some(views) = self.views().await else { return Err(not_found(&uri)) };
         // The registry is requested again because the config may have changed.
         let registry = match views.runtime.registry().await {
             Ok(registry) => registry,
-            Err(Error::Tools(ToolsError::Request(_))) => return Err(super::resources::not_found(&uri)),
-            Err(error) => return Err(super::resources::failed(&error)),
+            Err(Error::Tools(ToolsError::Request(_))) => return Err(not_found(&uri)),
+            Err(error) => return Err(failed(&error)),
         };
         let (mime_type, text) = match registry.registry().read(&uri).await {
             Ok(read) => read,
             Err(error) if error.kind() == Kind::Failed => {
-                return Err(super::resources::failed(&error.into()));
+                return Err(failed(&error.into()));
             }
             Err(error) => {
                 return Err(ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri }))));
@@ -259,16 +261,11 @@ impl RealmService {
     }
 
     /// Completes a part of a registry URI. Returns `None` for other templates.
-    pub(super) async fn complete_registered(
-        &self,
-        template: &str,
-        argument: &str,
-        prefix: &str,
-    ) -> Option<Vec<String>> {
+    pub(super) async fn complete(&self, template: &str, argument: &str, prefix: &str) -> Option<Vec<String>> {
         if template != SKILL_TEMPLATE && template != SECTION_TEMPLATE {
             return None;
         }
-        let Some(views) = self.registry_views().await else { return Some(Vec::new()) };
+        let Some(views) = self.views().await else { return Some(Vec::new()) };
         let mut known: Vec<String> = match argument {
             "skill_id" => views.contents().skills.0.iter().map(|skill| skill.id.clone()).collect(),
             "function_id" if template == SECTION_TEMPLATE => {
@@ -286,7 +283,7 @@ impl RealmService {
     }
 
     /// Returns `true` if a prompt belongs to the registry. Only its handler knows the possible arguments.
-    pub(super) fn is_registered_prompt(&self, name: &str) -> bool {
+    pub(super) fn has_prompt(&self, name: &str) -> bool {
         self.named_prompts().iter().any(|(known, _)| known == name)
     }
 }
@@ -297,7 +294,7 @@ fn render_error(error: meerkat::registry::Error) -> ErrorData {
         RegistryError::PromptNotFound(_) | RegistryError::Invalid(_) | RegistryError::Input(_) => {
             ErrorData::invalid_params(error.to_string(), None)
         }
-        other => super::resources::failed(&other.into()),
+        other => failed(&other.into()),
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::access::session_of;
 use crate::protocol::Request;
 
 /// Maximum number of queued events for a slow client.
@@ -97,8 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn data(event: &EventEnvelope) -> Value {
-    let session_id = event.source_id.strip_prefix("session:").unwrap_or(&event.source_id);
-    json!({ "source": "meerkat", "session_id": session_id, "event": event })
+    json!({ "source": "meerkat", "session_id": session_of(event), "event": event })
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meerkat::operations::{AnyOperation, Call};
+use meerkat::operations::{AnyOperation, Call, Operation as _, Read};
 use meerkat::{
-    ErrorKind, EventEnvelope, EventSink, LastRun, RunControl, RunEnd, RunId, Runtime, SessionId, SessionView,
-    describe_progress,
+    Approver, CancellationToken, Error, ErrorKind, EventEnvelope, EventSink, LastRun, RunControl, RunEnd,
+    RunId, Runtime, SessionId, SessionView, describe_progress,
 };
-use meerkat_contracts::{ErrorBody, PendingReply};
+use meerkat_contracts::{ErrorBody, PendingReply, ReadReply, SessionRequest, TextBlock};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, JsonObject, Task, TaskPayload,
@@ -18,35 +18,42 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::task::{JoinError, JoinHandle};
 use uuid::Uuid;
 
-use super::RealmService;
-use super::approvals::{ApprovalChannel, AwaitingApproval, can_ask, run_with_approvals};
-use super::call::{Outcome, flatten_join, session_of};
+use super::access::{RuntimeAccess, session_of};
+use super::approvals::{ClientPrompt, can_ask};
 use super::reporter::{is_enabled, write_log};
-use super::resources::publish_update;
-use super::tools::{failure, result};
-use crate::protocol::{Notifier, Request, TaskError, TaskWork, Tasks};
+use super::tools::{Outcome, failure, result, success};
+use super::uri::publish_update;
+use crate::log::Log;
+use crate::protocol::{Request, TaskError, TaskWork, Tasks};
 
 /// Sender of a run's first event, which names its session.
 type First = Mutex<Option<oneshot::Sender<EventEnvelope>>>;
+
+/// Runs of agents as tasks.
+pub(super) struct RunTasks {
+    access: Arc<RuntimeAccess>,
+    log: Log,
+}
 
 /// Active run of a task.
 struct Running {
     session: String,
     run: JoinHandle<Outcome>,
     status: watch::Receiver<String>,
-    stop: CancellationToken,
-    notices: Notifier,
-    /// Data for resuming the run after its calls are approved, if the user can be asked.
-    asks: Option<(Runtime, RunControl, Value)>,
+    access: Arc<RuntimeAccess>,
 }
 
-impl RealmService {
+impl RunTasks {
+    /// Creates the tasks; `log` receives the events of `verbose` runs.
+    pub(super) fn new(access: Arc<RuntimeAccess>, log: Log) -> Self {
+        Self { access, log }
+    }
+
     /// Starts a run and returns a task as soon as its session is stored. An earlier failure is returned directly.
-    pub(super) async fn as_task(
+    pub(super) async fn start(
         &self,
         tasks: &Tasks,
         operation: &'static AnyOperation,
@@ -54,56 +61,45 @@ impl RealmService {
         arguments: Value,
         request: Request,
     ) -> CallToolResponse {
-        let (stop, run_id) = (CancellationToken::new(), RunId::from_uuid(Uuid::now_v7()));
+        let (cancel, run_id) = (CancellationToken::new(), RunId::from_uuid(Uuid::now_v7()));
         let (first, mut started) = oneshot::channel();
         let (status_sender, status) = watch::channel(String::new());
+        let (work_sender, work) = watch::channel(None);
         let log = is_enabled(&arguments, "verbose").then(|| Arc::clone(&self.log));
-        let first: First = Mutex::new(Some(first));
-        let sink: EventSink = Arc::new(move |event: EventEnvelope| {
-            if let Some(log) = &log {
-                write_log(log, &event);
-            }
-            if let Some(message) = describe_progress(&event.payload) {
-                status_sender.send_replace(message);
-            }
-            if let Some(first) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                let _ = first.send(event);
-            }
-        });
+        let approver = can_ask(&runtime, &request.client())
+            .then(|| Arc::new(ClientPrompt::Task(work)) as Arc<dyn Approver>);
         let control = RunControl {
-            cancel: stop.clone(),
-            events: Some(sink),
+            cancel: cancel.clone(),
+            events: Some(sink(log, status_sender, Mutex::new(Some(first)))),
             run_id: Some(run_id),
             trace: request.trace(),
-            ..RunControl::default()
+            approver,
         };
-        let call = Call { runtime: runtime.clone(), control: control.clone() };
-        let mut run = tokio::spawn({
-            let arguments = arguments.clone();
-            async move { operation.call(call, arguments).await.map(|reply| reply.json) }
-        });
-        let asks = can_ask(&runtime, &request.client()).then_some((runtime, control, arguments));
+        let mut run = tokio::spawn(operation.call(Call { runtime, control }, arguments));
         loop {
             tokio::select! {
                 Ok(event) = &mut started, if !started.is_terminated() => {
                     let session = session_of(&event).to_owned();
                     let id = format!("{session}.{run_id}");
-                    let notices = self.notices.clone();
-                    let running = Running { session, run, status, stop, notices, asks };
-                    return CreateTaskResult::new(tasks.start(id, |work| running.follow(work))).into();
+                    let running = Running { session, run, status, access: Arc::clone(&self.access) };
+                    let task = tasks.start(id, cancel, |work| {
+                        work_sender.send_replace(Some(work.clone()));
+                        running.follow(work)
+                    });
+                    return CreateTaskResult::new(task).into();
                 }
                 outcome = &mut run => {
                     let outcome = flatten_join(outcome);
-                    self.publish_outcome(operation, &outcome);
+                    self.access.publish_outcome(operation, &outcome);
                     return result(outcome).into();
                 }
-                () = request.cancelled().cancelled(), if !stop.is_cancelled() => stop.cancel(),
+                () = request.cancelled().cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
             }
         }
     }
 
     /// Returns the state of a task unknown to this process.
-    pub(super) async fn task_of_session(&self, id: &str) -> Option<DetailedTask> {
+    pub(super) async fn restore(&self, id: &str) -> Option<DetailedTask> {
         let (view, run) = self.run_of_task(id).await?;
         let task =
             Task::new(id, TaskStatus::Working, view.created_at.to_string(), view.updated_at.to_string());
@@ -120,9 +116,9 @@ impl RealmService {
     }
 
     /// Stops the run of a task unknown to this process. Returns `false` if the task does not exist.
-    pub(super) async fn stop_task_of_session(&self, id: &str) -> bool {
+    pub(super) async fn stop(&self, id: &str) -> bool {
         let Some((view, run)) = self.run_of_task(id).await else { return false };
-        if let (None, Ok(runtime)) = (run.end, self.runtime().await) {
+        if let (None, Ok(runtime)) = (run.end, self.access.runtime().await) {
             // The run may have ended by now, which is fine.
             let _ = runtime.sessions().interrupt(view.id).await;
         }
@@ -133,44 +129,64 @@ impl RealmService {
     async fn run_of_task(&self, id: &str) -> Option<(SessionView, LastRun)> {
         let (session, run) = id.split_once('.')?;
         let (session_id, run_id): (SessionId, RunId) = (session.parse().ok()?, run.parse().ok()?);
-        if self.host.is_fresh() || format!("{session_id}.{run_id}") != id {
+        if self.access.host().is_fresh() || format!("{session_id}.{run_id}") != id {
             return None;
         }
-        let view = self.runtime().await.ok()?.sessions().read(session_id).await.ok()?;
+        let view = self.access.runtime().await.ok()?.sessions().read(session_id).await.ok()?;
         let last = view.last_run.filter(|last| last.id == run_id)?;
         Some((view, last))
     }
 
     /// Rebuilds the reply of a run from the stored session.
     async fn stored_reply(&self, view: &SessionView, run: LastRun) -> Option<CallToolResult> {
-        let read = self.ask("meerkat_read", json!({ "session_id": view.id })).await.ok()?;
-        let (state, text) = (&read["state"], &read["state"]["last_assistant_text"]);
-        let mut reply = json!({ "content": [], "session_id": view.id, "session_ref": read["session_ref"] });
+        let call = Call { runtime: self.access.runtime().await.ok()?, control: RunControl::default() };
+        let read = Read::call(call, SessionRequest { session_id: view.id.to_string() }).await.ok()?;
+        let ReadReply { session_id, session_ref, state, billing } = read;
+        let mut reply = json!({ "content": [], "session_id": session_id, "session_ref": session_ref });
         if run.end == Some(RunEnd::Pending) {
-            let (status, sentence) = match state.get("pending_approvals") {
-                None => (PendingReply::STATUS, PendingReply::SENTENCE),
-                Some(_) => (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE),
+            let (status, sentence) = if state.pending_approvals.is_empty() {
+                (PendingReply::STATUS, PendingReply::SENTENCE)
+            } else {
+                reply["pending_approvals"] = json!(state.pending_approvals);
+                (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE)
             };
-            reply["content"] = json!([{ "type": "text", "text": sentence }]);
-            reply["status"] = json!(status);
-            for key in ["pending_tool_calls", "pending_approvals"] {
-                if let Some(calls) = state.get(key) {
-                    reply[key] = calls.clone();
-                }
+            if !state.pending_tool_calls.is_empty() {
+                reply["pending_tool_calls"] = json!(state.pending_tool_calls);
             }
+            reply["content"] = json!([TextBlock::new(sentence)]);
+            reply["status"] = json!(status);
         } else {
-            reply["content"] = json!([{ "type": "text", "text": text.as_str().unwrap_or_default() }]);
+            reply["content"] = json!([TextBlock::new(state.last_assistant_text.unwrap_or_default())]);
             let warning =
                 "this reply was read from the session, because the process that ran the task has exited";
             reply["warnings"] = json!([warning]);
-            reply["usage"] = read["billing"]["usage"].clone();
-            if let Some(blob) = state.get("last_assistant_blob_id") {
-                reply["blob_id"] = blob.clone();
+            reply["usage"] = json!(billing.usage);
+            if let Some(blob) = state.last_assistant_blob_id {
+                reply["blob_id"] = json!(blob);
             }
         }
         reply["model"] = json!(view.model);
-        Some(result(Ok(reply)))
+        Some(success(reply))
     }
+}
+
+/// Returns the receiver of a run's events, which updates the task's status.
+fn sink(log: Option<Log>, status: watch::Sender<String>, first: First) -> EventSink {
+    Arc::new(move |event: EventEnvelope| {
+        if let Some(log) = &log {
+            write_log(log, &event);
+        }
+        if let Some(message) = describe_progress(&event.payload) {
+            status.send_replace(message);
+        }
+        if let Some(first) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = first.send(event);
+        }
+    })
+}
+
+fn flatten_join(outcome: Result<Outcome, JoinError>) -> Outcome {
+    outcome.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }
 
 /// Returns the result of a failed run, whose error message is not stored.
@@ -204,40 +220,23 @@ fn object(value: &impl serde::Serialize) -> JsonObject {
 }
 
 impl Running {
-    /// Waits for the run to finish, asking the user for every approval on the way.
+    /// Waits for the run to finish.
     async fn follow(self, work: TaskWork) -> Result<CallToolResult, TaskError> {
-        let Self { session, run, mut status, stop, notices, asks } = self;
-        let mut full_run = Box::pin(async {
-            let outcome = flatten_join(run.await);
-            publish_update(&notices, &session);
-            let Some((runtime, control, arguments)) = &asks else { return outcome };
-            let outcome = run_with_approvals(
-                Some(&ApprovalChannel::Task(&work)),
-                (runtime, control),
-                arguments,
-                outcome,
-            )
-            .await;
-            publish_update(&notices, &session);
-            outcome
-        });
+        let Self { session, mut run, mut status, access } = self;
         let outcome = loop {
             tokio::select! {
-                outcome = &mut full_run => break outcome,
+                outcome = &mut run => break flatten_join(outcome),
                 Ok(()) = status.changed() => work.set_status(status.borrow_and_update().clone()),
-                () = work.cancelled().cancelled(), if !stop.is_cancelled() => stop.cancel(),
             }
         };
-        match &outcome {
-            Err(error) if stop.is_cancelled() && error.kind() == ErrorKind::RequestCancelled => {
-                Err(TaskError::Cancelled)
-            }
-            Ok(_)
-                if work.cancelled().is_cancelled() && AwaitingApproval::from_outcome(&outcome).is_some() =>
-            {
-                Err(TaskError::Cancelled)
-            }
-            _ => Ok(result(outcome)),
+        publish_update(access.notices(), &session);
+        let is_cancelled = match &outcome {
+            Ok(reply) => !reply.awaiting.is_empty(),
+            Err(error) => error.kind() == ErrorKind::RequestCancelled,
+        };
+        if is_cancelled && work.cancelled().is_cancelled() {
+            return Err(TaskError::Cancelled);
         }
+        Ok(result(outcome))
     }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use meerkat::operations::{AnyOperation, Call, Impact, TABLE, find};
+use meerkat::operations::{AnyOperation, Call, Impact, JsonReply, TABLE, find};
 use meerkat::{Error, RunControl, Runtime};
 use meerkat_contracts::ErrorBody;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
+
+/// Outcome of a call of an operation.
+pub(super) type Outcome = Result<JsonReply, Error>;
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| TABLE.iter().map(tool).collect());
 
@@ -46,35 +49,38 @@ pub async fn handle_tools_call_with(
 ) -> Result<Value, UnknownTool> {
     let operation = find(name).ok_or_else(|| UnknownTool(name.to_owned()))?;
     let call = Call { runtime: runtime.clone(), control };
-    let result = result(operation.call(call, arguments).await.map(|reply| reply.json));
+    let result = result(operation.call(call, arguments).await);
     Ok(serde_json::to_value(result).unwrap_or_default())
 }
 
 /// Returns the tools.
-pub(crate) fn tools() -> &'static [Tool] {
+pub(super) fn tools() -> &'static [Tool] {
     &TOOLS
 }
 
 /// Builds the result of a call.
-pub(crate) fn result(outcome: Result<Value, Error>) -> CallToolResult {
+pub(super) fn result(outcome: Outcome) -> CallToolResult {
     match outcome {
-        Ok(payload) => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(payload.to_string())]);
-            result.structured_content = Some(payload);
-            result
-        }
+        Ok(reply) => success(reply.json),
         Err(error) => failure(&error.body()),
     }
 }
 
+/// Builds the result of a successful call.
+pub(super) fn success(payload: Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(payload.to_string())]);
+    result.structured_content = Some(payload);
+    result
+}
+
 /// Builds the result of a failed call.
-pub(crate) fn failure(body: &ErrorBody) -> CallToolResult {
+pub(super) fn failure(body: &ErrorBody) -> CallToolResult {
     let body = serde_json::to_value(body).unwrap_or_default();
     CallToolResult::error(vec![ContentBlock::text(body.to_string())])
 }
 
 /// Returns `true` if the tool accepts an argument of this name.
-pub(crate) fn accepts_argument(name: &str, argument: &str) -> bool {
+pub(super) fn accepts_argument(name: &str, argument: &str) -> bool {
     let properties = |tool: &Tool| tool.input_schema.get("properties")?.get(argument).cloned();
     TOOLS.iter().find(|tool| tool.name == name).and_then(properties).is_some()
 }

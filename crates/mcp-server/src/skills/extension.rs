@@ -6,8 +6,8 @@ use rmcp::model::{ErrorCode, ExtensionCapabilities, JsonObject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{SkillViews, blocking, unknown_cursor};
-use crate::protocol::Era;
+use super::{SkillViews, blocking};
+use crate::protocol::{Era, unknown_cursor};
 
 /// Name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/skills";

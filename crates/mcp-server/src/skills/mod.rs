@@ -46,10 +46,6 @@ static TEMPLATES: LazyLock<Vec<ResourceTemplate>> = LazyLock::new(|| {
 /// URI template of a skill's file.
 const TEMPLATE: &str = "skill://{name}/{+path}";
 
-fn unknown_cursor() -> ErrorData {
-    ErrorData::invalid_params("the cursor is unknown; start again without one", None)
-}
-
 /// Returns the URI templates of skill resources.
 pub(crate) fn templates() -> &'static [ResourceTemplate] {
     &TEMPLATES

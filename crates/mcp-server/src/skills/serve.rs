@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::SkillViews;
 use crate::protocol::{
     Era, Extensions, Notifier, Page, Prompts, Protocol, Request, Resources, ServerInfo, Service, Tools,
+    unknown_cursor,
 };
 use crate::stdio::{self, Stdio};
 
@@ -90,13 +91,8 @@ impl Tools for SkillServer {
 
 impl Resources for SkillServer {
     async fn resources(&self, after: Option<String>) -> Result<Page<Resource>, ErrorData> {
-        let first = after.map_or(Some(0), |after| after.parse().ok());
-        let page = match first {
-            Some(first) => self.views.page(first).await,
-            None => None,
-        };
-        let (items, next) = page.ok_or_else(super::unknown_cursor)?;
-        Ok(Page { items, next: next.map(|next| next.to_string()) })
+        let page = Page::numbered("", after.as_deref(), |first| self.views.page(first)).await;
+        page.unwrap_or_else(|| Err(unknown_cursor()))
     }
 
     fn templates(&self) -> Cow<'_, [ResourceTemplate]> {

@@ -50,7 +50,7 @@ pub use interrupt::Interrupt;
 pub use mcp::{McpAdd, McpReload, McpRemove};
 pub use models::{Models, ModelsReply};
 pub use read::Read;
-pub use resume::Resume;
+pub use resume::{Resume, continue_run};
 pub use run::Run;
 pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
@@ -148,6 +148,16 @@ pub struct JsonReply {
     pub awaiting: Vec<PendingApproval>,
 }
 
+impl JsonReply {
+    fn new<O: Operation>(output: O::Output) -> Result<Self, Error> {
+        Ok(Self {
+            session: O::session(&output),
+            awaiting: O::awaiting(&output).to_vec(),
+            json: serde_json::to_value(output).map_err(RecordError::Encode)?,
+        })
+    }
+}
+
 /// Side effects of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impact {
@@ -200,12 +210,7 @@ impl AnyOperation {
                 Box::pin(async move {
                     let input = self::arguments::<O>(arguments)?;
                     misfit.map_or(Ok(()), Err)?;
-                    let output = O::call(call, input).await?;
-                    Ok(JsonReply {
-                        session: O::session(&output),
-                        awaiting: O::awaiting(&output).to_vec(),
-                        json: serde_json::to_value(output).map_err(RecordError::Encode)?,
-                    })
+                    JsonReply::new::<O>(O::call(call, input).await?)
                 })
             },
         }
@@ -232,7 +237,7 @@ impl AnyOperation {
         let session = named_session(&call.runtime, &arguments);
         let runtime = call.runtime.clone();
         (self.call)(call, arguments, misfit).await.map_err(|source| match session {
-            Some(id) => Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) },
+            Some(id) => in_session(&runtime, id, source),
             None => source,
         })
     }
@@ -249,6 +254,10 @@ impl AnyOperation {
         let what: String = error.to_string().chars().take(300).collect();
         Some(Error::arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
     }
+}
+
+fn in_session(runtime: &Runtime, id: SessionId, source: Error) -> Error {
+    Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) }
 }
 
 /// Finds the session that a request refers to, so that its error can name the session.

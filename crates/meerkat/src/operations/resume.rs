@@ -4,9 +4,10 @@ use meerkat_contracts::{
     ApprovalInput, PendingApproval, ResumeRequest, RunReply, ToolOverlayInput, ToolResultInput,
 };
 use meerkat_core::{Approval, Decision, SessionId, ToolResult};
+use serde_json::Value;
 
 use super::turn::reply;
-use super::{Call, Impact, Operation};
+use super::{Call, Impact, JsonReply, Operation, Run, arguments, in_session};
 use crate::sessions::TurnOptions;
 use crate::tools::ToolOverlay;
 use crate::{Error, RunInput};
@@ -32,8 +33,7 @@ impl Operation for Resume {
             results: input.tool_results.take().unwrap_or_default().into_iter().map(result).collect(),
             approvals: input.approvals.take().unwrap_or_default().into_iter().map(approval).collect(),
         };
-        let overlay = input.flow_tool_overlay.take().map(overlay).unwrap_or_default();
-        let turn = TurnOptions { input: next, overlay, ..TurnOptions::try_from(input)? };
+        let turn = TurnOptions { input: next, ..options(input)? };
         let result = call.runtime.sessions().start_turn(id, turn, call.control).await?;
         Ok(reply(&call.runtime, result).await)
     }
@@ -45,6 +45,34 @@ impl Operation for Resume {
     fn awaiting(reply: &RunReply) -> &[PendingApproval] {
         reply.awaiting()
     }
+}
+
+/// Continues the run of an earlier call of `meerkat_run` or `meerkat_resume` with the user's decisions, and with the
+/// options of that call. Its skills are in the session already.
+///
+/// # Errors
+/// Returns an error if the arguments do not fit the operation, or the run fails.
+pub async fn continue_run(
+    call: Call,
+    operation: &str,
+    input: Value,
+    (id, approvals): (SessionId, Vec<Approval>),
+) -> Result<JsonReply, Error> {
+    let options = match operation {
+        Run::NAME => TurnOptions::try_from(arguments::<Run>(input)?)?,
+        _ => options(arguments::<Resume>(input)?)?,
+    };
+    let next = RunInput { approvals, ..RunInput::default() };
+    let turn = TurnOptions { input: next, skills: Vec::new(), ..options };
+    let done = call.runtime.sessions().start_turn(id, turn, call.control).await;
+    let done = done.map_err(|source| in_session(&call.runtime, id, source))?;
+    JsonReply::new::<Resume>(reply(&call.runtime, done).await)
+}
+
+/// Returns the options of a request, without its input.
+fn options(mut input: ResumeRequest) -> Result<TurnOptions, Error> {
+    let overlay = input.flow_tool_overlay.take().map(overlay).unwrap_or_default();
+    Ok(TurnOptions { overlay, ..TurnOptions::try_from(input)? })
 }
 
 fn overlay(input: ToolOverlayInput) -> ToolOverlay {
