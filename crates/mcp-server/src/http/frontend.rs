@@ -17,7 +17,7 @@ use super::bodies::{Bodies, BodyError};
 use super::guard::{Access, Rejection};
 use super::sessions::{Batch, Sessions};
 use super::{cors, deferred};
-use crate::protocol::{Connection, Service, batch};
+use crate::protocol::{Connection, InvalidMessage, Service, batch};
 
 /// Maximum length of an SDK error that is forwarded.
 const MAX_REASON: usize = 4096;
@@ -52,7 +52,6 @@ impl<S: Service> Frontend<S> {
 
     /// Reads a message and its envelope; a batch has no envelope.
     async fn message(&self, body: Body) -> Result<(Bytes, Option<Envelope>), Box<Response<Body>>> {
-        let reject = |status, code, reason: &str| Box::new(error(status, &Value::Null, code, reason));
         let bytes = self.bodies.read(body).await.map_err(|problem| Box::new(body_error(&problem)))?;
         let envelope = match is_list(&bytes) {
             true => serde_json::from_slice::<IgnoredAny>(&bytes).map(|_| None),
@@ -60,10 +59,10 @@ impl<S: Service> Frontend<S> {
         };
         match envelope {
             Ok(envelope) => Ok((bytes, envelope)),
-            Err(problem) if problem.is_data() => {
-                Err(reject(StatusCode::BAD_REQUEST, -32600, "not a JSON-RPC 2.0 request or notification"))
+            Err(_) => {
+                let InvalidMessage { id, code, reason } = InvalidMessage::new(&bytes);
+                Err(Box::new(error(StatusCode::BAD_REQUEST, &id, code, &reason)))
             }
-            Err(problem) => Err(reject(StatusCode::BAD_REQUEST, -32700, &format!("not JSON: {problem}"))),
         }
     }
 
@@ -215,12 +214,15 @@ async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body>
     let (parts, body) = response.into_parts();
     let reason = to_bytes(body, MAX_REASON).await.unwrap_or_default();
     let mut reason = String::from_utf8_lossy(&reason).into_owned();
-    // The SDK's error for every body that is JSON but not a message.
-    if reason.starts_with("fail to deserialize request body") {
+    let mut code = if status.is_server_error() { -32603 } else { -32600 };
+    // The SDK's error for every body that is not a message, even if other JSON libraries accept it.
+    if let Some(problem) = reason.strip_prefix("fail to deserialize request body ") {
         status = StatusCode::BAD_REQUEST;
-        reason = "not a JSON-RPC 2.0 request or notification".to_owned();
+        (code, reason) = match problem.starts_with("data did not match") {
+            true => (-32600, InvalidMessage::NOT_A_MESSAGE.to_owned()),
+            false => (-32700, format!("not JSON: {problem}")),
+        };
     }
-    let code = if status.is_server_error() { -32603 } else { -32600 };
     let mut converted = error(status, id, code, &reason);
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = parts.headers.get(&name) {

@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 mod connection;
 mod in_flight;
+mod invalid;
 mod lists;
 mod notifier;
 mod progress;
@@ -18,6 +19,7 @@ mod tasks;
 
 pub use connection::Connection;
 pub(crate) use in_flight::InFlight;
+pub(crate) use invalid::InvalidMessage;
 pub use lists::Page;
 pub(crate) use lists::unknown_cursor;
 pub use notifier::{ChangeNotification, Notifier};

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::lifetime::{COMMIT_TIMEOUT, REPLY_TIMEOUT};
-use crate::protocol::{InFlight, Protocol, Service, batch};
+use crate::protocol::{InFlight, InvalidMessage, Protocol, Service, batch};
 use collector::{BatchCollector, Gathered};
 pub(crate) use end::InputEnd;
 use lines::{Line, MAX_LINE};
@@ -134,7 +134,7 @@ impl Stdio {
                     }
                 }
                 Err(_) => {
-                    let (id, code, reason) = parse_error(&text);
+                    let InvalidMessage { id, code, reason } = InvalidMessage::new(&text);
                     self.reject(&id, code, &reason);
                 }
             },
@@ -281,15 +281,4 @@ pub(crate) async fn serve<S: Service>(layer: &Protocol<S>, mut stdio: Stdio, shu
         () = ending => {}
     }
     let _ = tokio::time::timeout(REPLY_TIMEOUT, written).await;
-}
-
-/// Returns the id, code, and reason of the error for an invalid message.
-fn parse_error(text: &[u8]) -> (Value, i32, String) {
-    match serde_json::from_slice::<Value>(text) {
-        Err(error) => (Value::Null, -32700, format!("not JSON: {error}")),
-        Ok(value) => {
-            let id = value.get("id").cloned().unwrap_or_default();
-            (id, -32600, "not a JSON-RPC 2.0 request or notification".to_owned())
-        }
-    }
 }

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Instant;
 
+use rmcp::ErrorData;
+use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage, ServerNotification};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use tokio::sync::watch;
 
-use super::{Bounds, StreamId, event_id};
+use super::{Bounds, StreamId, event_id, size};
 
 /// Maximum number of unread events, and of their bytes, for a slow client.
 const MAX_UNREAD: usize = 64;
@@ -68,26 +70,46 @@ impl Log {
         if self.followers == 0 || self.is_stalled {
             return true;
         }
-        let unread = self.events.iter().skip(index(self.unread_from, self.first));
-        let (count, bytes) = unread.fold((0, 0), |(count, bytes), event| (count + 1, bytes + event.bytes));
+        let (count, bytes) =
+            self.unread().fold((0, 0), |(count, bytes), event| (count + 1, bytes + event.bytes));
         count < MAX_UNREAD && bytes < MAX_UNREAD_BYTES
     }
 
-    /// Adds an event and drops the oldest ones over the limits.
-    pub(super) fn push(
-        &mut self,
-        stream: StreamId,
-        mut message: ServerSseMessage,
-        bytes: usize,
-        bounds: &Bounds,
-    ) {
-        message.event_id = Some(event_id(stream, self.next()));
+    /// Adds an event and drops the oldest ones over the limits. Returns `false` if an unread event already reports the
+    /// same change.
+    pub(super) fn push(&mut self, message: ServerSseMessage, bytes: usize, bounds: &Bounds) -> bool {
+        let changed = change(&message);
+        if changed.is_some() && self.unread().any(|event| change(&event.message) == changed) {
+            return false;
+        }
         self.events.push_back(Event { message, bytes, at: Instant::now() });
         self.bytes += bytes;
         while self.events.len() > bounds.events || (self.bytes > bounds.each && self.events.len() > 1) {
             self.drop_oldest();
         }
         self.wake();
+        true
+    }
+
+    fn unread(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().skip(index(self.unread_from, self.first))
+    }
+
+    /// Drops an event, and all before it, to free memory. A long response that was not read becomes an error, because
+    /// its request must be answered.
+    pub(super) fn evict(&mut self, number: u64) {
+        while self.first < number {
+            self.drop_oldest();
+        }
+        let is_unread = number >= self.unread_from;
+        let Some(event) = self.events.front_mut().filter(|_| self.first == number) else { return };
+        match evicted(&event.message).filter(|(_, bytes)| is_unread && *bytes < event.bytes) {
+            Some((message, bytes)) => {
+                self.bytes -= event.bytes - bytes;
+                (event.message, event.bytes) = (message, bytes);
+            }
+            None => self.drop_oldest(),
+        }
     }
 
     /// Drops the oldest event, if there is one.
@@ -105,13 +127,15 @@ impl Log {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.events.len()
+    /// Returns `true` if there is nothing more to read, now or later.
+    pub(super) fn is_finished(&self) -> bool {
+        self.ended.is_some() && self.events.is_empty()
     }
 
     /// Returns a retained event and marks it as read.
-    pub(super) fn take(&mut self, number: u64) -> Option<ServerSseMessage> {
-        let event = self.events.get(index(number, self.first))?.message.clone();
+    pub(super) fn take(&mut self, stream: StreamId, number: u64) -> Option<ServerSseMessage> {
+        let mut event = self.events.get(index(number, self.first))?.message.clone();
+        event.event_id = Some(event_id(stream, number));
         self.unread_from = self.unread_from.max(number + 1);
         self.is_stalled = false;
         self.room.send_replace(());
@@ -138,4 +162,26 @@ impl Drop for Log {
 
 fn index(number: u64, first: u64) -> usize {
     usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX)
+}
+
+/// Returns the kind of change that an event reports, with the resource if it is about one.
+fn change(event: &ServerSseMessage) -> Option<(&'static str, &str)> {
+    let Some(JsonRpcMessage::Notification(notification)) = event.message.as_deref() else { return None };
+    match &notification.notification {
+        ServerNotification::ToolListChangedNotification(_) => Some(("tools", "")),
+        ServerNotification::PromptListChangedNotification(_) => Some(("prompts", "")),
+        ServerNotification::ResourceListChangedNotification(_) => Some(("resources", "")),
+        ServerNotification::ResourceUpdatedNotification(updated) => Some(("resource", &updated.params.uri)),
+        _ => None,
+    }
+}
+
+/// Returns the error for a response that was dropped, and its memory cost.
+fn evicted(event: &ServerSseMessage) -> Option<(ServerSseMessage, usize)> {
+    let Some(JsonRpcMessage::Response(response)) = event.message.as_deref() else { return None };
+    let reason = "the response was dropped, because it was not read in time; send the request again";
+    let error = ErrorData::internal_error(reason, None);
+    let error = ServerSseMessage::from_message(ServerJsonRpcMessage::error(error, Some(response.id.clone())));
+    let bytes = size(&error);
+    Some((error, bytes))
 }

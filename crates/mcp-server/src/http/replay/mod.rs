@@ -1,9 +1,10 @@
 //! Replay buffer for the events of session streams, for clients that lose their connection and reconnect.
 //!
-//! All messages to a client of a session go to the log of a stream, and the stream's readers read them from there. All
-//! logs together are bounded in time and in bytes, except for data that a client is currently reading. A log is removed
-//! with its session, or with its request if that is cancelled, and is never restored. A client that resumes at a
-//! dropped event gets the number of missing events.
+//! All messages to a client of a session go to the log of a stream, and the stream's readers read them from there. A
+//! change is not repeated while its notification is unread. All logs together are bounded in time and in bytes: the
+//! oldest events are dropped first, also those that a slow client has not read yet. A log is removed with its session,
+//! or with its request if that is cancelled, and is never restored. A client that reads on at a dropped event gets the
+//! number of missing events.
 
 #![expect(deprecated, reason = "clients of older revisions are notified by log messages")]
 
@@ -70,14 +71,14 @@ struct State {
     logs: HashMap<StreamId, Log>,
     /// Total size of all logs.
     bytes: usize,
-    /// Streams that have ended, oldest first.
-    ended: VecDeque<StreamId>,
+    /// All events, oldest first, and some that were dropped already.
+    order: VecDeque<(StreamId, u64)>,
 }
 
 impl ReplayBuffer {
     pub(super) fn new(bounds: Bounds) -> Self {
-        let (logs, ended) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, ended })))
+        let (logs, order) = (HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, order })))
     }
 
     /// Creates a stream that ends after `answers` responses.
@@ -152,12 +153,12 @@ impl ReplayBuffer {
     /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
         let mut state = self.state();
-        let State { bounds, logs, ended, .. } = &mut *state;
+        let State { bounds, logs, order, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
             log.ended.is_none_or(|at| at.elapsed() <= bounds.time)
         });
-        ended.retain(|stream| logs.contains_key(stream));
+        order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
         state.count();
     }
 
@@ -199,7 +200,10 @@ impl State {
     fn push(&mut self, stream: StreamId, event: ServerSseMessage, bytes: usize) {
         if let Some(log) = self.logs.get_mut(&stream) {
             self.bytes -= log.bytes;
-            log.push(stream, event, bytes, &self.bounds);
+            let number = log.next();
+            if log.push(event, bytes, &self.bounds) {
+                self.order.push_back((stream, number));
+            }
             self.bytes += log.bytes;
             self.shrink();
         }
@@ -213,31 +217,20 @@ impl State {
         if let Some(log) = self.logs.get_mut(&stream).filter(|log| log.unanswered == 0) {
             log.ended = Some(Instant::now());
             log.wake();
-            self.ended.push_back(stream);
         }
     }
 
-    /// Frees memory: first from ended streams without readers, then from the longest streams without readers.
+    /// Drops the oldest events over the limit, but never the latest one.
     fn shrink(&mut self) {
-        let Self { bounds, logs, bytes, ended, .. } = self;
-        if *bytes <= bounds.total {
-            return;
-        }
-        ended.retain(|stream| {
-            let Some(log) = logs.get(stream) else { return false };
-            if *bytes <= bounds.total || log.followers > 0 {
-                return true;
+        while self.bytes > self.bounds.total && self.order.len() > 1 {
+            let Some((stream, number)) = self.order.pop_front() else { return };
+            let Some(log) = self.logs.get_mut(&stream) else { continue };
+            self.bytes -= log.bytes;
+            log.evict(number);
+            self.bytes += log.bytes;
+            if log.is_finished() && log.followers == 0 {
+                self.logs.remove(&stream);
             }
-            *bytes -= log.bytes;
-            logs.remove(stream);
-            false
-        });
-        while *bytes > bounds.total {
-            let unread = logs.values_mut().filter(|log| log.followers == 0 && log.len() > 1);
-            let Some(longest) = unread.max_by_key(|log| log.bytes) else { return };
-            *bytes -= longest.bytes;
-            longest.drop_oldest();
-            *bytes += longest.bytes;
         }
     }
 }
@@ -284,7 +277,7 @@ impl Stream for ReplayReader {
             self.next = log.first;
             return Poll::Ready(Some(dropped_events_notice(stream, next, log.first)));
         }
-        if let Some(event) = log.take(next) {
+        if let Some(event) = log.take(stream, next) {
             self.next += 1;
             return Poll::Ready(Some(event));
         }

@@ -6,7 +6,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream as _;
-use rmcp::model::{RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    CustomResult, RequestId, ResourceListChangedNotification, ResourceUpdatedNotification,
+    ResourceUpdatedNotificationParam, ServerJsonRpcMessage, ServerNotification, ServerResult,
+};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use serde_json::Value;
 
@@ -20,6 +23,16 @@ fn answer(id: i64) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::response(ServerResult::empty(()), RequestId::Number(id))
 }
 
+/// A response that is longer than an error.
+fn long_answer(id: i64) -> ServerJsonRpcMessage {
+    let result = CustomResult::new(Value::from("x".repeat(5000)));
+    ServerJsonRpcMessage::response(ServerResult::CustomResult(result), RequestId::Number(id))
+}
+
+fn change(notification: impl Into<ServerNotification>) -> ServerSseMessage {
+    ServerSseMessage::from_message(ServerJsonRpcMessage::notification(notification.into()))
+}
+
 fn event() -> ServerSseMessage {
     ServerSseMessage::from_message(answer(7))
 }
@@ -29,7 +42,7 @@ fn cost() -> usize {
     super::size(&event())
 }
 
-/// Reads everything available now: ids of events, `lost N` for gaps, `…` for an open stream, `end` for an ended one.
+/// Reads everything available now: ids of events, `failed` for errors, `lost N` for gaps, `…` for an open stream, `end` for an ended one.
 fn read(following: &mut ReplayReader) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
@@ -40,7 +53,11 @@ fn read(following: &mut ReplayReader) -> Vec<String> {
                 let message = serde_json::to_value(event.message.as_deref()).unwrap();
                 let lost = &message["params"]["data"]["lost_events"];
                 let id = event.event_id.unwrap_or_default();
-                seen.push(if *lost == Value::Null { id } else { format!("{id} lost {lost}") });
+                seen.push(match (lost, message.get("error")) {
+                    (Value::Null, None) => id,
+                    (Value::Null, Some(_)) => format!("{id} failed"),
+                    _ => format!("{id} lost {lost}"),
+                });
             }
         }
     }
@@ -108,18 +125,49 @@ fn total_size_is_bounded() {
 }
 
 #[test]
-fn response_being_read_is_not_dropped() {
-    let replay = ReplayBuffer::new(Bounds { total: cost(), ..Bounds::default() });
+fn oldest_unread_responses_become_errors() {
+    let long = super::size(&ServerSseMessage::from_message(long_answer(7)));
+    let replay = ReplayBuffer::new(Bounds { total: 3 * long, ..Bounds::default() });
     let a = session("a");
     let mut clients: Vec<_> = (0..5).map(|_| replay.follow(replay.open(&a, 1), 1)).collect();
-    (1..=5).for_each(|stream| replay.answer(stream, answer(7)));
-    for (number, client) in clients.iter_mut().enumerate() {
-        assert_eq!(read(client), [format!("{}~1", number + 1), "end".to_owned()]);
-    }
+    (1..=5).for_each(|stream| replay.answer(stream, long_answer(7)));
+    assert!(replay.state().bytes <= 3 * long, "unread responses are bounded");
+    let seen = clients.iter_mut().map(|client| read(client).remove(0));
+    assert_eq!(seen.collect::<Vec<_>>(), ["1~1 failed", "2~1 failed", "3~1 failed", "4~1", "5~1"]);
     drop(clients);
-    let next = replay.open(&a, 1);
-    replay.answer(next, answer(7));
-    assert_eq!(replay.state().logs.len(), 1);
+    (0..3).for_each(|_| replay.answer(replay.open(&a, 1), long_answer(7)));
+    assert_eq!(bytes_and_logs(&replay).1.iter().filter(|stream| **stream > 3).count(), 3);
+}
+
+#[test]
+fn unread_change_is_reported_once() {
+    let replay = ReplayBuffer::new(Bounds::default());
+    let stream = replay.open(&session("a"), 1);
+    let updated = |uri: &str| {
+        change(ResourceUpdatedNotification::new(ResourceUpdatedNotificationParam::new(uri.to_owned())))
+    };
+    let mut live = replay.follow(stream, 1);
+    for _ in 0..3 {
+        replay.add(stream, change(ResourceListChangedNotification::default()));
+        replay.add(stream, updated("a:1"));
+        replay.add(stream, updated("a:2"));
+    }
+    assert_eq!(read(&mut live), ["1~1", "1~2", "1~3", "…"]);
+    replay.add(stream, updated("a:1"));
+    assert_eq!(read(&mut live), ["1~4", "…"]);
+}
+
+#[test]
+fn unread_changes_of_all_clients_are_bounded() {
+    let total = 100 * cost();
+    let replay = ReplayBuffer::new(Bounds { total, ..Bounds::default() });
+    let streams: Vec<_> = (0..1000).map(|_| replay.open(&session("a"), 1)).collect();
+    let _clients: Vec<_> = streams.iter().map(|stream| replay.follow(*stream, 1)).collect();
+    for _ in 0..10 {
+        streams.iter().for_each(|stream| replay.add(*stream, event()));
+    }
+    let state = replay.state();
+    assert!(state.bytes <= total && state.order.len() <= 100, "{} events", state.order.len());
 }
 
 #[test]
@@ -134,7 +182,7 @@ fn sweep_removes_expired_events_and_streams() {
     replay.sweep();
     let state = replay.state();
     assert_eq!(state.logs.keys().collect::<Vec<_>>(), [&running]);
-    assert_eq!((state.bytes, state.ended.len(), state.logs[&running].first), (0, 0, 2));
+    assert_eq!((state.bytes, state.order.len(), state.logs[&running].first), (0, 0, 2));
 }
 
 #[test]

@@ -181,15 +181,20 @@ fn invalid_lines_are_answered_with_errors() {
     let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
     let batch = format!("[{ping},{ping}]");
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let cases: [(&[u8], Value, i64, &str); 12] = [
+    let nested = format!("{{\"id\":7,\"params\":{}}}", &deep);
+    let cases: [(&[u8], Value, i64, &str); 16] = [
         (b"hello", json!(null), -32700, "not JSON"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1", json!(null), -32700, "not JSON"),
         (
             b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"x\":\"\xff\xfe\"}",
-            json!(null),
+            json!(7),
             -32700,
             "not JSON",
         ),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\\ud800\"}", json!(7), -32700, "surrogate"),
+        (b"{\"params\":{\"a\":1e400},\"id\":\"b\"}", json!("b"), -32700, "number out of range"),
+        (b"{\"params\":{\"a\":NaN},\"id\":8}", json!(8), -32700, "not JSON"),
+        (nested.as_bytes(), json!(7), -32700, "recursion limit"),
         (b"\xff\xfe\xfd", json!(null), -32700, "not JSON"),
         (b"Content-Length: 40", json!(null), -32700, "not JSON"),
         (deep.as_bytes(), json!(null), -32600, "batch"),

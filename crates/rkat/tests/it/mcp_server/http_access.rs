@@ -147,6 +147,17 @@ fn invalid_messages_are_answered_with_errors() {
         assert_eq!((status, code), (400, -32600), "{body}");
         assert!(reason.starts_with("not a JSON-RPC 2.0 request or notification"), "{reason}");
     }
+    let deep = "[".repeat(5000) + &"]".repeat(5000);
+    for value in [r#""\ud800""#, "1e400", "NaN", &deep] {
+        let call = format!(r#"{{"jsonrpc":"2.0","method":"tools/call","params":{{"name":{value}}},"id":9}}"#);
+        let reply = web.send("POST", "/mcp", &[JSON, BOTH], call.as_bytes());
+        let body: serde_json::Value = serde_json::from_str(&reply.body).expect("JSON");
+        assert_eq!(
+            (reply.status, &body["id"], &body["error"]["code"]),
+            (400, &9.into(), &(-32700).into()),
+            "{value:.20}"
+        );
+    }
     let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     assert_eq!(post(&[BOTH, ("content-type", "text/plain")], ping).0, 415);
     assert_eq!(post(&[JSON, ("accept", "text/html")], ping).0, 406);
