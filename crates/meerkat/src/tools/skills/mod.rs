@@ -4,6 +4,8 @@ mod catalog;
 mod extension;
 mod files;
 mod repositories;
+#[cfg(all(test, feature = "registry"))]
+mod tests;
 
 use meerkat_contracts::SkillKey;
 use meerkat_core::RealmId;
