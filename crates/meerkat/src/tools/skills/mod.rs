@@ -4,7 +4,8 @@ mod catalog;
 mod extension;
 mod files;
 mod repositories;
-#[cfg(all(test, feature = "registry"))]
+#[cfg(test)]
+#[cfg(feature = "registry")]
 mod tests;
 
 use meerkat_contracts::SkillKey;
