@@ -17,7 +17,7 @@ use crate::{Catalog, Error, SkillFilter, SkillKey, SkillName, Snapshot, SourceId
 /// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
-/// Skill tools of an agent.
+/// Skill tools of an agent. They are those for the skills found so far, so that listing them never waits for a scan.
 #[derive(Clone)]
 pub struct AgentTools {
     catalog: Catalog,
@@ -43,7 +43,7 @@ impl AgentTools {
 
 impl ToolSource for AgentTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let snapshot = self.catalog.snapshot();
+        let snapshot = self.catalog.latest();
         if snapshot.for_agent(self.offered).next().is_none() {
             return Vec::new();
         }

@@ -1,11 +1,12 @@
 //! Task that owns a server: it connects, follows changes, reconnects after a failure, and stops the server.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::auth::AuthClient;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,10 @@ const MAX_FAILURES: u32 = 5;
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 /// Connection time below which a server without a single call counts as broken.
 const MIN_USEFUL: Duration = Duration::from_secs(2);
+/// Maximum number of servers that start to connect at once. More would only compete with the runs for the processor.
+pub(crate) const MAX_CONNECTING: usize = 8;
+/// Time after which a connecting server is only slow, and the next one may start.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// Command to an actor.
 #[derive(Debug)]
@@ -45,6 +50,7 @@ pub(crate) enum ActorCommand {
 struct Actor {
     shared: Arc<SharedServer>,
     eras: Arc<EraCache>,
+    slots: Arc<Semaphore>,
     handler: Arc<Handler>,
     stop: CancellationToken,
     orders: mpsc::Receiver<ActorCommand>,
@@ -58,11 +64,11 @@ enum DisconnectReason {
     Died,
 }
 
-/// Starts the task of a server. After the token is cancelled, the task ends once all processes of the server have
-/// exited.
+/// Starts the task of a server, which takes one of the slots to connect. After the token is cancelled, the task ends
+/// once all processes of the server have exited.
 pub(crate) fn spawn_actor(
     shared: Arc<SharedServer>,
-    eras: Arc<EraCache>,
+    (eras, slots): (Arc<EraCache>, Arc<Semaphore>),
     stop: CancellationToken,
     orders: mpsc::Receiver<ActorCommand>,
 ) -> JoinHandle<()> {
@@ -71,7 +77,7 @@ pub(crate) fn spawn_actor(
         host: shared.options.host.clone(),
         tools_changed: Arc::new(Notify::new()),
     });
-    tokio::spawn(Actor { shared, eras, handler, stop, orders, failures: 0 }.run())
+    tokio::spawn(Actor { shared, eras, slots, handler, stop, orders, failures: 0 }.run())
 }
 
 impl Actor {
@@ -101,7 +107,16 @@ impl Actor {
     async fn open(&self) -> Result<(RunningService<RoleClient, Handler>, Link, Era), ServerState> {
         let shared = &self.shared;
         let limit = shared.config.connect_timeout;
-        match timeout(limit, self.open_without_timeout()).await {
+        let slot = self.slot().await;
+        let mut opening = pin!(timeout(limit, self.open_without_timeout()));
+        let opened = match timeout(SLOW_AFTER, &mut opening).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                drop(slot);
+                opening.await
+            }
+        };
+        match opened {
             Ok(Ok(opened)) => Ok(opened),
             Ok(Err(error)) if error.needs_login() => {
                 shared.set_needs_login(error.challenge().unwrap_or_default());
@@ -112,6 +127,14 @@ impl Actor {
             Ok(Err(error)) => Err(self.failed(&crate::causes(&error))),
             Err(_) => Err(self.failed(&self.late_reason(limit))),
         }
+    }
+
+    /// Waits until few other servers are connecting. A required server does not wait, because runs wait for it.
+    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        if self.shared.config.required {
+            return None;
+        }
+        Arc::clone(&self.slots).acquire_owned().await.ok()
     }
 
     async fn open_without_timeout(
@@ -238,10 +261,10 @@ impl Actor {
             self.shared.set_disconnected(state);
             return await_command(&self.stop, &mut self.orders).await;
         }
-        self.shared.set_disconnected(displayed);
-        if let ServerState::Failed { reason } = state {
-            self.shared.note_error(reason);
+        if let (ServerState::Failed { reason }, ServerState::Pending) = (state, &displayed) {
+            self.shared.note_loss(reason);
         }
+        self.shared.set_disconnected(displayed);
         let backoff = (MIN_BACKOFF * 2_u32.pow((self.failures - 1).min(MAX_DOUBLINGS))).min(MAX_BACKOFF);
         tokio::select! {
             () = sleep(backoff) => DisconnectReason::Died,

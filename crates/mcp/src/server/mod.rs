@@ -5,7 +5,7 @@ mod link;
 mod state;
 mod tool;
 
-pub(crate) use actor::{ActorCommand, spawn_actor};
+pub(crate) use actor::{ActorCommand, MAX_CONNECTING, spawn_actor};
 pub(crate) use link::{CallError, Link};
 pub use state::{ServerState, ServerView, ToolName};
 pub(crate) use state::{SharedServer, ToolEntry};

@@ -1,5 +1,6 @@
 //! State of a server, shared between its actor, its tools, and readers of its status.
 
+use std::mem::discriminant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -169,6 +170,11 @@ impl SharedServer {
         lock(&self.facts).state.clone()
     }
 
+    /// Returns `true` if the server is connecting.
+    pub(crate) fn is_pending(&self) -> bool {
+        lock(&self.facts).state == ServerState::Pending
+    }
+
     pub(crate) fn link(&self) -> Option<Link> {
         lock(&self.facts).link.clone()
     }
@@ -212,9 +218,13 @@ impl SharedServer {
 
     /// Records that no connection exists.
     pub(crate) fn set_disconnected(&self, mut state: ServerState) {
+        // Each retry of an unavailable server fails again.
+        let is_new = discriminant(&self.state()) != discriminant(&state);
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
             self.options.redactor.redact_text(reason);
-            tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
+            if is_new {
+                tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
+            }
         }
         let mut facts = lock(&self.facts);
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &state {
@@ -228,6 +238,13 @@ impl SharedServer {
         facts.state = state;
         drop(facts);
         self.changed.send_replace(());
+    }
+
+    /// Records why a connection in use ended, before the server reconnects.
+    pub(crate) fn note_loss(&self, mut reason: String) {
+        self.options.redactor.redact_text(&mut reason);
+        tracing::warn!(server = self.config.name.as_str(), reason, "lost the connection to the MCP server");
+        lock(&self.facts).last_error = Some(reason);
     }
 
     pub(crate) fn note_error(&self, mut error: String) {
@@ -279,7 +296,7 @@ impl SharedServer {
     pub(crate) fn view(&self) -> ServerView {
         let stderr_tail = self.stderr_tail();
         let pid = self.process_log().filter(|_| self.link().is_some()).and_then(|log| log.pid());
-        let unanswered = self.unanswered().filter(|_| self.state() == ServerState::Pending);
+        let unanswered = self.unanswered().filter(|_| self.is_pending());
         let facts = lock(&self.facts);
         let name =
             |entry: &ToolEntry| ToolName { tool: entry.listed.name.clone(), exposed: entry.exposed.clone() };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use meerkat_core::Tool;
 
 use crate::resource_tools;
-use crate::server::{McpTool, ServerState, ServerView, SharedServer};
+use crate::server::{McpTool, ServerView, SharedServer};
+
+/// Maximum number of servers that a notice names.
+const MAX_NAMED: usize = 20;
 
 /// Lists the tools of servers.
 pub(super) fn tools(servers: &[Arc<SharedServer>]) -> Vec<Arc<dyn Tool>> {
@@ -23,17 +26,20 @@ pub(super) fn views(servers: &[Arc<SharedServer>]) -> Vec<ServerView> {
 
 /// Returns the names of servers that are still connecting.
 pub(super) fn pending(servers: &[Arc<SharedServer>]) -> Vec<String> {
-    let pending = servers.iter().filter(|shared| shared.state() == ServerState::Pending);
+    let pending = servers.iter().filter(|shared| shared.is_pending());
     pending.map(|shared| shared.config.name.clone()).collect()
 }
 
 /// Returns the notice for the model while servers are connecting.
 pub(super) fn pending_notice(servers: &[Arc<SharedServer>]) -> Option<String> {
-    let pending = pending(servers);
-    (!pending.is_empty()).then(|| {
-        format!(
-            "[MCP_PENDING] Servers connecting: {}. Their tools appear when they are ready.",
-            pending.join(", ")
-        )
-    })
+    let mut pending = pending(servers);
+    if pending.is_empty() {
+        return None;
+    }
+    let others = pending.split_off(MAX_NAMED.min(pending.len())).len();
+    if others > 0 {
+        pending.push(format!("and {others} more"));
+    }
+    let names = pending.join(", ");
+    Some(format!("[MCP_PENDING] Servers connecting: {names}. Their tools appear when they are ready."))
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use meerkat_core::{Tool, ToolConfigChange, ToolSource};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,9 @@ use crate::config::ServerConfig;
 use crate::era::EraCache;
 use crate::lock;
 use crate::options::ServerSetOptions;
-use crate::server::{ActorCommand, CallError, ServerState, ServerView, SharedServer, spawn_actor};
+use crate::server::{
+    ActorCommand, CallError, MAX_CONNECTING, ServerState, ServerView, SharedServer, spawn_actor,
+};
 
 use changes::ReportedState;
 pub use changes::ServerChange;
@@ -52,6 +54,8 @@ struct Server {
 pub struct ServerSet {
     options: Arc<ServerSetOptions>,
     eras: Arc<EraCache>,
+    /// Slots for connecting servers, shared with all siblings.
+    slots: Arc<Semaphore>,
     servers: Mutex<BTreeMap<String, Server>>,
     staged: Mutex<Vec<ServerChange>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
@@ -62,12 +66,13 @@ impl ServerSet {
     /// Creates an empty set.
     #[must_use]
     pub fn new(options: ServerSetOptions) -> Self {
-        Self::with_options(Arc::new(options))
+        Self::with_slots(Arc::new(options), Arc::new(Semaphore::new(MAX_CONNECTING)))
     }
 
-    fn with_options(options: Arc<ServerSetOptions>) -> Self {
+    fn with_slots(options: Arc<ServerSetOptions>, slots: Arc<Semaphore>) -> Self {
         Self {
             eras: Arc::new(EraCache::new(options.handshakes.clone())),
+            slots,
             options,
             servers: Mutex::default(),
             staged: Mutex::default(),
@@ -78,7 +83,7 @@ impl ServerSet {
 
     /// Creates an empty set with the same options.
     pub(crate) fn sibling(&self) -> Self {
-        Self::with_options(Arc::clone(&self.options))
+        Self::with_slots(Arc::clone(&self.options), Arc::clone(&self.slots))
     }
 
     /// Adds a server immediately and starts to connect. A server of the same name is stopped.
@@ -91,7 +96,8 @@ impl ServerSet {
         let shared = Arc::new(SharedServer::new(config, self.changed.clone(), Arc::clone(&self.options)));
         let stop = CancellationToken::new();
         let (orders, inbox) = mpsc::channel(4);
-        let start = || spawn_actor(Arc::clone(&shared), Arc::clone(&self.eras), stop.clone(), inbox);
+        let shares = (Arc::clone(&self.eras), Arc::clone(&self.slots));
+        let start = || spawn_actor(Arc::clone(&shared), shares, stop.clone(), inbox);
         let task = enabled.then(start);
         let reported = ReportedState::added(shared.state());
         let before = lock(&self.servers).insert(name, Server { shared, stop, orders, task, reported });
@@ -120,7 +126,7 @@ impl ServerSet {
             return true;
         }
         let servers = self.all();
-        for server in servers.iter().filter(|server| server.state() == ServerState::Pending) {
+        for server in servers.iter().filter(|server| server.is_pending()) {
             server.notify_waiting();
         }
         self.wait_quietly(limit - delay).await
@@ -129,7 +135,7 @@ impl ServerSet {
     async fn wait_quietly(&self, limit: Duration) -> bool {
         let mut changed = self.changed.subscribe();
         let ready = async {
-            while !self.pending().is_empty() {
+            while lock(&self.servers).values().any(|server| server.shared.is_pending()) {
                 if changed.changed().await.is_err() {
                     break;
                 }
@@ -150,8 +156,7 @@ impl ServerSet {
             return outcome;
         }
         let servers = self.all();
-        let waits =
-            |server: &&Arc<SharedServer>| server.config.required && server.state() == ServerState::Pending;
+        let waits = |server: &&Arc<SharedServer>| server.config.required && server.is_pending();
         servers.iter().filter(waits).for_each(|server| server.notify_waiting());
         outcome.await
     }

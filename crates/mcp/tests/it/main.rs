@@ -9,4 +9,6 @@ mod http;
 #[cfg(test)]
 mod loading;
 #[cfg(test)]
+mod many;
+#[cfg(test)]
 mod support;

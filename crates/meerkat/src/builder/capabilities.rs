@@ -61,7 +61,7 @@ impl Skills {
     /// Applies a config to the catalog without a runtime, where skills are only served and nothing is run.
     pub async fn refresh_with(&self, config: &Config, secrets: &SecretSource) {
         let available = list().available(config, Backend::Sqlite);
-        self.refresh(None, &config.skills, available, secrets).await;
+        self.refresh(&config.skills, available, secrets).await;
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use meerkat::mcp::{Launcher, ServerSetOptions, ServerState};
+use meerkat::mcp::{HandshakeMemory, Launcher, ServerSetOptions, ServerState};
 use meerkat::{
     ConfigAccess, ErrorKind, McpServers, McpServersOptions, ProjectTrust, Runtime, RuntimeOptions,
     ServerFiles, SessionId,
 };
-use meerkat_core::ToolOutput;
+use meerkat_core::{BoxFuture, ToolOutput};
 use meerkat_testkit::{FnTool, Recorder, Scratch, Script, ScriptedModel, ShellServer, Tools};
 use serde_json::{Value, json};
 
@@ -425,6 +426,42 @@ async fn run_does_not_start_without_a_required_server() {
     let error = world.create(say("hello")).await.unwrap_err().to_string();
     assert!(error.starts_with("the required MCP server `remote` is not ready: "), "{error}");
     assert!(error.contains("`NOT_SET` is not set"), "{error}");
+}
+
+/// Holds up every server that connects, and counts them.
+#[derive(Default)]
+struct Holding(AtomicUsize);
+
+impl HandshakeMemory for Holding {
+    fn is_silent(&self, _: &str) -> BoxFuture<'_, bool> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+
+    fn remember(&self, _: &str) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn forget(&self, _: &str) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test]
+async fn run_does_not_wait_for_many_servers() {
+    let setup = Setup::new();
+    let entry = |index| format!("[[servers]]\nname = \"dead-{index}\"\ncommand = \"no-such-program\"\n");
+    std::fs::write(setup.user_file(), (0..500).map(entry).collect::<String>()).unwrap();
+    let holding = Arc::new(Holding::default());
+    let handshakes = Some(Arc::clone(&holding) as Arc<dyn HandshakeMemory>);
+    let set = ServerSetOptions { handshakes, ..ServerSetOptions::default() };
+    let servers =
+        McpServers::new(McpServersOptions { files: setup.files(), set, ..McpServersOptions::default() });
+    let world = setup.world([Script::say("done")], &servers);
+    world.session("hello").await;
+    assert_eq!((world.model.seen().len(), servers.shared().pending().len()), (1, 500));
+    assert!(holding.0.load(Ordering::Relaxed) < 100, "few servers connect at once");
+    servers.close(Duration::from_secs(30)).await;
 }
 
 #[tokio::test]

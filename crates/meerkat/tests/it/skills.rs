@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use meerkat::skills::{Roots, Trust};
 use meerkat::{
@@ -34,7 +35,7 @@ impl Project {
         };
         let options = RuntimeOptions {
             models: vec![Arc::clone(&model) as _],
-            skills: Some(Skills::new(SkillsOptions::from_roots(roots))),
+            skills: Some(Skills::new(skills_options(roots))),
             ..RuntimeOptions::default()
         };
         Self { runtime: Runtime::ephemeral(options).unwrap(), model, scratch }
@@ -68,6 +69,11 @@ impl Project {
         let rest = seen.system.split_once("\n\n").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
         (rest, seen.tools)
     }
+}
+
+/// Options with which a run waits for its scan even on a busy machine.
+fn skills_options(roots: Roots) -> SkillsOptions {
+    SkillsOptions { scan_limit: Duration::from_secs(60), ..SkillsOptions::from_roots(roots) }
 }
 
 fn key(source: &str, name: &str) -> SkillKey {
@@ -423,7 +429,7 @@ async fn untrusted_skills_are_marked() {
     let model = ScriptedModel::new([]);
     let options = RuntimeOptions {
         models: vec![Arc::clone(&model) as _],
-        skills: Some(Skills::new(SkillsOptions::from_roots(roots))),
+        skills: Some(Skills::new(skills_options(roots))),
         ..RuntimeOptions::default()
     };
     let runtime = Runtime::ephemeral(options).unwrap();

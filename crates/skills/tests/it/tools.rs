@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_core::{Invocation, RunId, SessionId, ToolCall, ToolOutput, ToolSource as _};
-use meerkat_skills::{AgentTools, SkillFilter, SourceId};
+use meerkat_skills::{AgentTools, Catalog, SkillFilter, SourceId};
 use serde_json::{Value, json};
 
 use crate::tree::{World, skill_text};
@@ -31,6 +31,13 @@ fn text(output: &ToolOutput) -> String {
         .collect()
 }
 
+/// Returns the catalog of a world, after a scan.
+fn scanned(world: &World) -> Catalog {
+    let catalog = world.catalog();
+    catalog.refresh();
+    catalog
+}
+
 fn world() -> World {
     let world = World::new();
     world.skill("project/.rkat/skills", "pdf", "Reads PDFs");
@@ -42,7 +49,7 @@ fn world() -> World {
 
 #[test]
 fn empty_catalog_provides_no_tools() {
-    let catalog = World::new().catalog();
+    let catalog = scanned(&World::new());
     assert_eq!(AgentTools::new(catalog.clone(), SkillFilter::All).tools().len(), 0);
     assert_eq!(AgentTools::skill_tool(catalog).tools().len(), 0);
 }
@@ -50,7 +57,7 @@ fn empty_catalog_provides_no_tools() {
 #[test]
 fn tools_have_names_and_schemas() {
     let world = world();
-    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
+    let tools = AgentTools::new(scanned(&world), SkillFilter::All);
     let names: Vec<_> = tools.tools().iter().map(|tool| tool.def().name.clone()).collect();
     assert_eq!(names, ["browse_skills", "load_skill", "skill_list_resources", "skill_read_resource"]);
     let schema = json!({
@@ -68,7 +75,7 @@ fn tools_have_names_and_schemas() {
 #[tokio::test]
 async fn browse_finds_skills_by_words() {
     let world = world();
-    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
+    let tools = AgentTools::new(scanned(&world), SkillFilter::All);
     let found = json!({"skills": [{
         "source_uuid": SourceId::PROJECT, "skill_name": "pdf", "name": "pdf", "description": "Reads PDFs",
     }]});
@@ -81,7 +88,7 @@ async fn browse_finds_skills_by_words() {
 #[tokio::test]
 async fn skill_and_its_files_are_readable() {
     let world = world();
-    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
+    let tools = AgentTools::new(scanned(&world), SkillFilter::All);
     let key = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf"});
     let body = "# pdf\n\nDo it.\n";
     let loaded = json!({
@@ -114,7 +121,7 @@ async fn skill_and_its_files_are_readable() {
 #[tokio::test]
 async fn failed_calls_return_errors_to_the_model() {
     let world = world();
-    let tools = AgentTools::new(world.catalog(), SkillFilter::All);
+    let tools = AgentTools::new(scanned(&world), SkillFilter::All);
     let unknown = json!({"source_uuid": SourceId::PROJECT, "skill_name": "none"});
     let escape = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "../xlsx/SKILL.md"});
     let binary = json!({"source_uuid": SourceId::PROJECT, "skill_name": "pdf", "path": "logo.bin"});
@@ -135,7 +142,7 @@ async fn failed_calls_return_errors_to_the_model() {
 #[tokio::test]
 async fn skill_tool_accepts_name_or_command() {
     let world = world();
-    let catalog = world.catalog();
+    let catalog = scanned(&world);
     let tools = AgentTools::skill_tool(catalog.clone());
     for args in [json!({"name": "PDF"}), json!({"command": "pdf"})] {
         let output = call(&tools, "skill", args).await;
@@ -156,6 +163,7 @@ async fn browse_marks_untrusted_skills() {
     let roots = meerkat_skills::Roots { trust: meerkat_skills::Trust::Untrusted, ..world.roots() };
     let sources = meerkat_skills::standard_roots(&roots, meerkat_skills::Limits::default());
     let catalog = meerkat_skills::Catalog::new(sources, meerkat_skills::Policy::default());
+    catalog.refresh();
     let tools = AgentTools::new(catalog, SkillFilter::All);
     let found = answer(&tools, "browse_skills", json!({"query": "pdf"})).await;
     assert_eq!(found["skills"][0]["trusted"], json!(false));

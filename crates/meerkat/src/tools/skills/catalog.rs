@@ -6,19 +6,22 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use meerkat_contracts::{SkillKey, SkillsAction, SkillsRequest};
 use meerkat_core::{FindPinned, ToolSource};
 use meerkat_skills::view::{InspectedSkill, Inventory, SkillList};
 use meerkat_skills::{
-    AgentTools, Catalog, Companion, Embedded, Limits, Policy, Problem, Roots, SkillFilter, Source, Trust,
-    companions, standard_roots, view,
+    AgentTools, Catalog, Companion, Embedded, Limits, Policy, Problem, Refreshed, Roots, SkillFilter, Source,
+    Trust, companions, standard_roots, view,
 };
 use meerkat_store::Backend;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 
 use super::super::ToolsError;
 use super::files::{ProblemSource, SkillFiles};
@@ -50,10 +53,27 @@ struct Shared {
     applied_state: Mutex<Option<AppliedState>>,
     /// Skills registered by workers; this source comes last.
     registered: OnceLock<Arc<dyn Source>>,
+    scan_limit: Duration,
+    /// Held during a scan, by the thread that scans.
+    scanning: Arc<tokio::sync::Mutex<()>>,
+    /// Whether a run has stopped waiting for the current scan.
+    is_overdue: AtomicBool,
 }
 
+/// How long to wait for a scan.
+#[derive(Clone, Copy)]
+pub(super) enum ScanWait {
+    /// Until it is complete.
+    Complete,
+    /// Up to the limit for runs; then it continues in the background.
+    Limited,
+}
+
+/// Default time that a run waits for a scan.
+const SCAN_LIMIT: Duration = Duration::from_secs(1);
+
 /// Locations of skills.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct SkillsOptions {
     /// The standard directories, and others.
     pub roots: Roots,
@@ -63,6 +83,20 @@ pub struct SkillsOptions {
     pub cache: Option<PathBuf>,
     /// Whether the bundled skills are included.
     pub bundled: BundledSkills,
+    /// Maximum time that a run waits for a scan of the directories; then it uses the skills found before.
+    pub scan_limit: Duration,
+}
+
+impl Default for SkillsOptions {
+    fn default() -> Self {
+        Self {
+            roots: Roots::default(),
+            files: Vec::new(),
+            cache: None,
+            bundled: BundledSkills::default(),
+            scan_limit: SCAN_LIMIT,
+        }
+    }
 }
 
 /// Inclusion of the bundled skills.
@@ -84,7 +118,7 @@ impl SkillsOptions {
         let project = roots.project.as_ref().filter(|_| roots.trust == Trust::Trusted);
         let files = project.into_iter().chain(&roots.home).map(file).collect();
         let cache = roots.home.as_ref().map(|home| home.join(".rkat/skill-cache"));
-        Self { roots, files, cache, bundled: BundledSkills::default() }
+        Self { roots, files, cache, ..Self::default() }
     }
 }
 
@@ -101,11 +135,11 @@ struct AppliedState {
 }
 
 /// State to apply to the catalog.
-struct DesiredState {
+pub(super) struct DesiredState {
     /// Version of the config, if it belongs to a realm.
-    version: Option<ConfigVersion>,
-    config: SkillsConfig,
-    capabilities: BTreeSet<String>,
+    pub(super) version: Option<ConfigVersion>,
+    pub(super) config: SkillsConfig,
+    pub(super) capabilities: BTreeSet<String>,
 }
 
 impl AppliedState {
@@ -169,6 +203,9 @@ impl Skills {
             apply_lock: Mutex::default(),
             applied_state: Mutex::default(),
             registered: OnceLock::new(),
+            scan_limit: options.scan_limit,
+            scanning: Arc::default(),
+            is_overdue: AtomicBool::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -179,40 +216,78 @@ impl Skills {
         &self.shared.catalog
     }
 
-    /// Applies the config to the catalog and picks up changes in its sources.
+    /// Applies a config that belongs to no realm to the catalog, and picks up changes in its sources.
     pub(crate) async fn refresh(
         &self,
-        version: Option<ConfigVersion>,
         config: &SkillsConfig,
         capabilities: BTreeSet<String>,
         secrets: &SecretSource,
+    ) {
+        let desired = DesiredState { version: None, config: config.clone(), capabilities };
+        self.apply_and_scan(desired, secrets, Catalog::refresh_if_stale, ScanWait::Complete).await;
+    }
+
+    /// Applies the config to the catalog, and scans its sources with a function of the catalog.
+    pub(super) async fn apply_and_scan(
+        &self,
+        desired: DesiredState,
+        secrets: &SecretSource,
+        scan: fn(&Catalog) -> Refreshed,
+        wait: ScanWait,
     ) {
         let shared = &self.shared;
         let is_in_memory =
-            shared.files.0.is_empty() && shared.dirs.is_empty() && config.repositories.is_empty();
-        let (skills, config, secrets) = (self.clone(), config.clone(), Arc::clone(secrets));
-        let work = move || {
-            skills.apply(version, &config, capabilities, &secrets);
-            skills.shared.catalog.refresh_if_stale();
-        };
+            shared.files.0.is_empty() && shared.dirs.is_empty() && desired.config.repositories.is_empty();
         if is_in_memory {
-            return work();
+            self.apply(desired, secrets);
+            scan(&shared.catalog);
+            return;
         }
+        let (skills, secrets) = (self.clone(), Arc::clone(secrets));
         // This fails only if a source panicked; the catalog then stays unchanged.
+        let _ = tokio::task::spawn_blocking(move || skills.apply(desired, &secrets)).await;
+        match wait {
+            ScanWait::Complete => self.scan(scan).await,
+            ScanWait::Limited => {
+                let is_late = timeout(shared.scan_limit, self.scan(scan)).await.is_err();
+                shared.is_overdue.fetch_or(is_late, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Waits for the current scan, and scans on a blocking thread.
+    async fn scan(&self, scan: fn(&Catalog) -> Refreshed) {
+        let shared = Arc::clone(&self.shared);
+        let scanning = Arc::clone(&shared.scanning).lock_owned().await;
+        let work = move || {
+            scan(&shared.catalog);
+            shared.is_overdue.store(false, Ordering::Relaxed);
+            drop(scanning);
+        };
         let _ = tokio::task::spawn_blocking(work).await;
     }
 
+    /// Returns `true` if a scan takes longer than runs wait for it.
+    fn is_scan_overdue(&self) -> bool {
+        self.shared.is_overdue.load(Ordering::Relaxed) && self.shared.scanning.try_lock().is_err()
+    }
+
+    /// Returns a warning for a run that does not wait for the current scan.
+    pub(crate) fn scan_warning(&self) -> Option<String> {
+        let found = self.shared.catalog.latest().active().count();
+        self.is_scan_overdue().then(|| {
+            format!(
+                "the scan for skills takes long: this run starts with the {found} found before, and its skill tools \
+                 find the others once the scan is done"
+            )
+        })
+    }
+
     /// Merges the files into the config and applies the result to the catalog. Reads and writes files.
-    fn apply(
-        &self,
-        version: Option<ConfigVersion>,
-        config: &SkillsConfig,
-        capabilities: BTreeSet<String>,
-        secrets: &SecretSource,
-    ) {
+    fn apply(&self, desired: DesiredState, secrets: &SecretSource) {
         let _guard = self.shared.apply_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let (config, problems) = self.shared.files.over(config);
-        self.apply_state(DesiredState { version, config, capabilities }, secrets, problems);
+        let (config, problems) = self.shared.files.over(&desired.config);
+        self.apply_state(DesiredState { config, ..desired }, secrets, problems);
     }
 
     /// Applies the desired state to the catalog, unless a newer one is already applied.
@@ -278,13 +353,6 @@ impl Skills {
         let _ = self.shared.registered.set(Arc::clone(source));
     }
 
-    /// Rescans the sources now.
-    pub(crate) async fn rescan(&self) {
-        let catalog = self.shared.catalog.clone();
-        // This fails only if a source panicked; the catalog then stays unchanged.
-        let _ = tokio::task::spawn_blocking(move || catalog.refresh()).await;
-    }
-
     /// Updates all configured repositories now and returns the outcome for each.
     pub async fn update(&self) -> Vec<(String, Result<(), meerkat_skills::Error>)> {
         let remotes = match &*self.applied_state() {
@@ -299,7 +367,7 @@ impl Skills {
     }
 
     /// Returns the effective config: the realm's config merged with the files.
-    fn config(&self) -> SkillsConfig {
+    pub(super) fn config(&self) -> SkillsConfig {
         self.applied_state().as_ref().map(|applied| applied.config.clone()).unwrap_or_default()
     }
 
@@ -307,7 +375,7 @@ impl Skills {
         self.shared.applied_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renders skills for a prompt.
+    /// Renders skills for a prompt. Waits for a scan if a skill has not been found before.
     ///
     /// # Errors
     /// Returns an error that names the first skill that cannot be loaded.
@@ -315,6 +383,16 @@ impl Skills {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
+        let may_find_more = self.is_scan_overdue();
+        let rendered = self.render(keys).await;
+        if rendered.is_ok() || !may_find_more {
+            return rendered;
+        }
+        drop(self.shared.scanning.lock().await);
+        self.render(keys).await
+    }
+
+    async fn render(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, ToolsError> {
         let limit = self.config().max_injection_bytes;
         let (catalog, keys) = (self.shared.catalog.clone(), keys.to_vec());
         blocking(move || {
@@ -328,11 +406,11 @@ impl Skills {
         .await
     }
 
-    /// Renders the list of skills for a system prompt; returns `None` if there are no skills.
+    /// Renders the list of skills found so far for a system prompt; returns `None` if there are none.
     pub(crate) fn inventory(&self, filter: SkillFilter) -> Option<String> {
         let config = self.config();
         let inventory = Inventory { threshold: config.inventory_threshold, budget: config.inventory_budget };
-        inventory.render(&self.shared.catalog.snapshot(), filter)
+        inventory.render(&self.shared.catalog.latest(), filter)
     }
 
     /// Returns the tools for reading skills.

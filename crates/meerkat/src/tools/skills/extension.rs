@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meerkat_contracts::SkillKey;
 use meerkat_core::{AgentEvent, BoxFuture, ContentBlock, RealmId};
-use meerkat_skills::SkillFilter;
+use meerkat_skills::{Catalog, SkillFilter};
 use meerkat_store::{Backend, Realm};
 use serde_json::json;
 
@@ -15,6 +15,7 @@ use serde_json::json;
 use super::super::RuntimeRegistry;
 use super::super::extension::{InjectedSkills, SkillRequest};
 use super::super::{Contribution, RunExtension, RunView, ToolsError};
+use super::catalog::{DesiredState, ScanWait};
 use super::{Injected, Skills};
 use crate::capabilities::Capabilities;
 use crate::coded::Coded as _;
@@ -66,18 +67,19 @@ impl SkillsExtension {
     }
 
     /// Refreshes the skills from the config, or from a newer one that another caller has already applied.
-    async fn apply(&self, current: &CurrentConfig) {
+    async fn apply(&self, current: &CurrentConfig, wait: ScanWait) {
         let (realm, backend) = self.realm.clone();
-        let available = self.capabilities.available(&current.config, backend);
-        let version = (realm, current.generation);
+        let desired = DesiredState {
+            version: Some((realm, current.generation)),
+            config: current.config.skills.clone(),
+            capabilities: self.capabilities.available(&current.config, backend),
+        };
         let registering = self.registering.lock().await;
         let has_changed = self.refresh_registered(current).await;
         // Another caller that finds no changes uses the catalog at once, so the changes must be in it by then.
         let _registering = has_changed.then_some(registering);
-        self.skills.refresh(Some(version), &current.config.skills, available, &self.secrets).await;
-        if has_changed {
-            self.skills.rescan().await;
-        }
+        let scan = if has_changed { Catalog::refresh } else { Catalog::refresh_if_stale };
+        self.skills.apply_and_scan(desired, &self.secrets, scan, wait).await;
     }
 
     /// Refreshes the skills that workers registered; returns whether they changed.
@@ -115,9 +117,11 @@ impl SkillsExtension {
         let builtins = run.settings.builtins.unwrap_or(run.config.tools.builtins_enabled);
         let filter = if builtins { SkillFilter::All } else { SkillFilter::ExcludeBuiltin };
         let is_shadowed = run.settings.tools.iter().any(|tool| tool.name == LOAD_TOOL);
-        if !is_shadowed && run.overlay.allows(LOAD_TOOL) {
+        // Until the current scan is done, the catalog may still contain skills that were disabled.
+        if !is_shadowed && run.overlay.allows(LOAD_TOOL) && self.skills.config().enabled {
             contribution.sections.extend(self.skills.inventory(filter));
             contribution.sources.push(self.skills.tools(filter));
+            contribution.warnings.extend(self.skills.scan_warning());
         }
         contribution
     }
@@ -125,7 +129,7 @@ impl SkillsExtension {
 
 impl RunExtension for Arc<SkillsExtension> {
     fn refresh<'a>(&'a self, current: &'a CurrentConfig) -> BoxFuture<'a, ()> {
-        Box::pin(self.apply(current))
+        Box::pin(self.apply(current, ScanWait::Complete))
     }
 
     /// Returns the requested skills, and checks that the skills to preload can be loaded.
@@ -135,7 +139,7 @@ impl RunExtension for Arc<SkillsExtension> {
         current: &'a CurrentConfig,
     ) -> BoxFuture<'a, Result<Option<InjectedSkills>, ToolsError>> {
         Box::pin(async move {
-            self.apply(current).await;
+            self.apply(current, ScanWait::Limited).await;
             self.skills.inject(preload).await?;
             let skills = self.skills.inject(refs).await?;
             let event = resolved(&skills);

@@ -4,6 +4,9 @@ mod catalog;
 mod extension;
 mod files;
 mod repositories;
+#[cfg(test)]
+#[cfg(feature = "registry")]
+mod tests;
 
 use meerkat_contracts::SkillKey;
 use meerkat_core::RealmId;
