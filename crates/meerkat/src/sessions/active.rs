@@ -11,6 +11,8 @@ use meerkat_core::{Clock, RunId, SessionId, Timestamp};
 use meerkat_store::{Change, Store, Transaction};
 use tokio_util::sync::CancellationToken;
 
+use crate::Error;
+
 /// Lifetime of a lease that is not renewed.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(30);
 /// Interval between lease renewals.
@@ -69,15 +71,18 @@ impl ActiveRuns {
         Self { inner: Arc::new(Inner { store, clock, state: Mutex::default() }) }
     }
 
-    /// Admits a run unless `limit` runs are already admitted.
-    pub(crate) fn admit(&self, limit: usize) -> Option<RunSlot> {
+    /// Admits a run unless `limit` runs are already admitted or the runtime is shutting down.
+    pub(crate) fn admit(&self, limit: usize) -> Result<RunSlot, Error> {
         let mut state = self.state();
+        if state.closing {
+            return Err(Error::ShuttingDown);
+        }
         if state.admitted >= limit {
-            return None;
+            return Err(Error::TooManySessions { limit });
         }
         state.admitted += 1;
         drop(state);
-        Some(RunSlot { runs: self.clone() })
+        Ok(RunSlot { runs: self.clone() })
     }
 
     /// Adds a run to the list once it has its lease.
@@ -120,9 +125,9 @@ impl ActiveRuns {
         }
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of admitted runs.
     pub(crate) fn count(&self) -> usize {
-        self.state().runs.len()
+        self.state().admitted
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -153,6 +153,19 @@ async fn expired_run_returns_streamed_text() {
     assert_eq!(world.lines(done.session_id).await, ["user: go", "cancelled: Once upon a"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn rate_limit_beyond_the_time_limit_ends_the_run() {
+    let world = world([Script::Fail(ModelErrorKind::RateLimited)]);
+    let budget = BudgetLimits { max_duration_secs: Some(20), ..BudgetLimits::default() };
+    let start = Instant::now();
+    let (done, recorder) = world.record(within(budget)).await;
+    let done = done.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 0);
+    assert_eq!(end(&done), ("", Some(TerminalCause::BudgetExhausted)));
+    assert_eq!(done.warnings, ["the run ended before a retry; the last model call failed: as scripted"]);
+    assert_eq!(recorder.by_type("retrying"), [json!(null); 0]);
+}
+
 #[tokio::test]
 async fn run_budget_overrides_config_budget() {
     let world = world(vec![look("c"); 9]);

@@ -123,6 +123,7 @@ async fn errors_are_reported_in_a_fixed_order() {
         "keep_alive": true,
         "skill_references": ["old"],
         "output_schema": {"type": "nothing"},
+        "structured_output_retries": 101,
         "additional_instructions": ["x".repeat(40_000)],
         "tools": [{"name": "", "description": "", "input_schema": {}}],
         "hooks_override": {"disable": ["h"]},
@@ -132,6 +133,7 @@ async fn errors_are_reported_in_a_fixed_order() {
         ("keep_alive", "`keep_alive` needs a `comms_name`"),
         ("skill_references", "`skill_references` is no longer accepted"),
         ("output_schema", "`output_schema` is not a valid JSON Schema"),
+        ("structured_output_retries", "`structured_output_retries` must be at most 100"),
         ("additional_instructions", "`additional_instructions[0]` is longer than"),
         ("tools", "`tools[0].name`: `` must have 1 to 64"),
         ("hooks_override", "`hooks_override`: unknown hook `h`"),
@@ -164,8 +166,11 @@ async fn session_limit_rejects_further_runs() {
     world.configure(json!({"limits": {"max_sessions": 1}})).await;
     let (_, running) = world.hanging().await;
     let error = run(&world, json!({})).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
-    assert_eq!(error.body().data, Some(json!({"type": "limit_reached", "limit": 1})));
+    assert_eq!((error.kind(), error.kind().code()), (ErrorKind::TooManySessions, "TOO_MANY_SESSIONS"));
+    let message = "1 sessions are running, which is the limit; try again when a run has ended, or raise \
+         `limits.max_sessions`";
+    let data = Some(json!({"type": "limit_reached", "limit": 1}));
+    assert_eq!((error.body().message.as_str(), error.body().data), (message, data));
     world.model.release();
     running.await.unwrap().unwrap();
     run(&world, json!({})).await.unwrap();
