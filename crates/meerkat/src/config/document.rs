@@ -121,8 +121,11 @@ pub struct RetryConfig {
     pub max_delay: HumanDuration,
     /// Factor by which each delay grows.
     pub multiplier: f64,
-    /// Timeout of one model call, or `disabled` for none; the model's own limit if not set.
+    /// Time after which a model call that receives nothing has failed, or `disabled` for none; the model's own limit if
+    /// not set.
     pub call_timeout: Option<CallTimeout>,
+    /// Maximum duration of one model call; none if not set.
+    pub max_call_duration: Option<HumanDuration>,
 }
 
 /// Tools.
@@ -205,6 +208,7 @@ impl Default for RetryConfig {
             max_delay: HumanDuration(policy.max_delay),
             multiplier: policy.multiplier,
             call_timeout: None,
+            max_call_duration: None,
         }
     }
 }
@@ -336,6 +340,11 @@ impl Config {
             (
                 self.retry.call_timeout == Some(CallTimeout::After(HumanDuration(Duration::ZERO))),
                 "retry.call_timeout",
+                POSITIVE,
+            ),
+            (
+                self.retry.max_call_duration.is_some_and(|span| span.0.is_zero()),
+                "retry.max_call_duration",
                 POSITIVE,
             ),
             (self.hooks.default_timeout_ms == 0, "hooks.default_timeout_ms", POSITIVE),
