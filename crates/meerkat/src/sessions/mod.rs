@@ -161,6 +161,7 @@ impl SessionService {
 
     /// Reads a session that can be run.
     async fn idle_row(&self, id: SessionId) -> Result<SessionRow, Error> {
+        self.inner.planner.active.release_ended(id).await?;
         let row = self.row(id).await?;
         if row.archived_at.is_some() {
             return Err(meerkat_store::Error::Archived(id).into());

@@ -184,7 +184,7 @@ impl Run {
                 return Err(Error::InSession { id, reference, source: Box::new(error) });
             }
             Err(reason) => {
-                release_crashed(&*self.service.planner().store, session.id, run_id).await;
+                release_crashed(self.service.planner(), session.id, run_id).await;
                 return Err(Error::RunCrashed { session, reason });
             }
         };

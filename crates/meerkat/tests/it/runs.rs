@@ -8,6 +8,11 @@ use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel, TestClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "session-store")]
+use meerkat::{Runtime, RuntimeOptions};
+#[cfg(feature = "session-store")]
+use meerkat_testkit::{Scratch, SmallDisk};
+
 use crate::world::{World, kind, say, text, then, watch};
 
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
@@ -298,4 +303,33 @@ async fn runtime_starts_no_run_after_shutdown() {
     }
     assert_eq!(only_session(&world).await, id);
     assert_eq!(world.lines(id).await, ["user: one", "assistant: done"]);
+}
+
+#[cfg(feature = "session-store")]
+#[tokio::test]
+async fn full_disk_does_not_keep_a_session_busy() {
+    let scratch = Scratch::new();
+    let Some(disk) = SmallDisk::mount(scratch.path()) else {
+        println!("skipped: cannot mount a small disk (needs root)");
+        return;
+    };
+    let model = ScriptedModel::new([Script::say("ok"), Script::Hang, Script::say("back")]);
+    let options = RuntimeOptions { models: vec![Arc::clone(&model) as _], ..RuntimeOptions::default() };
+    let sessions = Runtime::new(scratch.realm(), options).sessions();
+    let created = sessions.create(NewSessionOptions::default(), say("one"), RunControl::default()).await;
+    let id = created.unwrap().session_id;
+    let resume = |prompt| sessions.start_turn(id, then(prompt), RunControl::default());
+    let fill_disk = async {
+        model.wait_for_requests(2).await;
+        let filler = disk.fill();
+        model.release();
+        filler
+    };
+    let (stored, filler) = tokio::join!(resume("two"), fill_disk);
+    assert_eq!(kind(stored), ErrorKind::StoreError);
+    assert!(!sessions.read(id).await.unwrap().is_active);
+    assert_eq!(kind(sessions.interrupt(id).await), ErrorKind::SessionNotRunning);
+    assert_eq!(kind(resume("three").await), ErrorKind::StoreError);
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(text(&resume("four").await.unwrap()), "back");
 }
