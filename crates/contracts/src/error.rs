@@ -47,6 +47,8 @@ pub const fn error_row(kind: ErrorKind) -> ErrorRow {
         ErrorKind::HookDenied => (-32012, 403, 1),
         ErrorKind::RequestCancelled => (-32014, 499, 130),
         ErrorKind::DuplicateInput => (-32015, 409, 1),
+        ErrorKind::TooManySessions => (-32016, 503, 1),
+        ErrorKind::ShuttingDown => (-32017, 503, 1),
         ErrorKind::CapabilityUnavailable => (-32020, 501, 1),
         ErrorKind::SkillNotFound => (-32021, 404, 1),
         ErrorKind::SkillResolutionFailed => (-32022, 422, 1),

@@ -32,8 +32,8 @@ pub use mcp::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
 };
 pub use run_options::{
-    HookOverrides, RUN_OPTIONS, ResumeRequest, RunRequest, SkillKey, SkillRef, SkillRefKind, SkillsAction,
-    SkillsRequest,
+    HookOverrides, MAX_OUTPUT_RETRIES, RUN_OPTIONS, ResumeRequest, RunRequest, SkillKey, SkillRef,
+    SkillRefKind, SkillsAction, SkillsRequest,
 };
 pub use session::{
     ApprovalInput, ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest,

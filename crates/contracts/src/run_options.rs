@@ -33,8 +33,8 @@ macro_rules! run_options {
                  strict, compat}`.",
                 "JSON Schema for a structured result of this run.";
             structured_output_retries as structured_output_retries: Option<u32> => Option<u32>, session, "",
-                "Retries when structured output fails validation (default 2).",
-                "Retries when structured output fails validation; unchanged if omitted.";
+                "Retries when structured output fails validation, at most 100 (default 2).",
+                "Retries when structured output fails validation, at most 100; unchanged if omitted.";
             tools as tools: Option<Vec<ToolHandler>> => Option<Vec<ToolHandler>>, resolved, "",
                 "Your tools that the agent may call; a call ends the run with `pending_tool_calls`.",
                 "Your tools; those of the last run are kept if omitted or empty.";
@@ -83,6 +83,7 @@ macro_rules! requests {
     )*) => {
         /// Request to start a session and run its first prompt.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[schemars(transform = limit_retries)]
         pub struct RunRequest {
             /// The prompt: a string, or a list of text, image, and video blocks.
             pub prompt: Content,
@@ -102,6 +103,7 @@ macro_rules! requests {
 
         /// Request to resume a session, or to send it the results of pending tool calls.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[schemars(transform = limit_retries)]
         pub struct ResumeRequest {
             /// The session.
             pub session_id: String,
@@ -133,6 +135,15 @@ macro_rules! requests {
 }
 
 run_options!(requests);
+
+/// Maximum number of retries when structured output fails validation.
+pub const MAX_OUTPUT_RETRIES: u32 = 100;
+
+fn limit_retries(schema: &mut schemars::Schema) {
+    if let Some(retries) = schema.pointer_mut("/properties/structured_output_retries") {
+        retries["maximum"] = MAX_OUTPUT_RETRIES.into();
+    }
+}
 
 /// Key of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

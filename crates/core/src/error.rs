@@ -48,6 +48,10 @@ kinds! {
     DuplicateInput = "DUPLICATE_INPUT",
     /// The run was interrupted or its request was cancelled.
     RequestCancelled = "REQUEST_CANCELLED",
+    /// The process runs as many sessions as `limits.max_sessions` allows. Try again when a run has ended.
+    TooManySessions = "TOO_MANY_SESSIONS",
+    /// The process is shutting down and starts no runs. Nothing was stored; send the request to another process.
+    ShuttingDown = "SHUTTING_DOWN",
     /// No model is available (unknown model or missing API key), or image generation failed.
     ProviderError = "PROVIDER_ERROR",
     /// A budget was exhausted in an operation that cannot return a partial result.

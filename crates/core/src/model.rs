@@ -61,7 +61,7 @@ pub struct ModelInfo {
     pub context_window: Option<u64>,
     /// Maximum output size in tokens, if known.
     pub max_output_tokens: Option<u32>,
-    /// Time limit for one call, unless the config sets one.
+    /// Time after which a call that receives nothing has failed, unless the config sets one.
     pub call_timeout: Option<Duration>,
     /// Features of the model.
     pub profile: ModelProfile,
@@ -123,6 +123,8 @@ pub struct ModelRequest {
 /// A streamed piece of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
+    /// Bytes that may not be text yet. They show that the provider is still responding.
+    Received,
     /// More text.
     Text(String),
     /// More reasoning.

@@ -150,7 +150,7 @@ pub struct RetryPlan {
     pub retry_after_hint_ms: Option<u64>,
     /// Whether the delay was raised to the minimum for rate limits.
     pub rate_limit_floor_applied: bool,
-    /// Whether the delay was shortened to the run's remaining time.
+    /// Always `false`: a run ends at once if the delay does not fit into its remaining time.
     pub budget_capped: bool,
 }
 
@@ -159,16 +159,6 @@ impl RetryPlan {
     #[must_use]
     pub const fn delay(&self) -> Duration {
         Duration::from_millis(self.selected_delay_ms)
-    }
-
-    /// Limits the delay to the remaining time.
-    #[must_use]
-    pub fn within(mut self, left: Option<Duration>) -> Self {
-        if let Some(left) = left.map(millis).filter(|left| *left < self.selected_delay_ms) {
-            self.selected_delay_ms = left;
-            self.budget_capped = true;
-        }
-        self
     }
 }
 

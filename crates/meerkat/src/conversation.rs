@@ -57,7 +57,8 @@ impl Session {
     }
 }
 
-/// A prompt of a [`Session`]. Await it for the answer, or [`start`](Prompt::start) it to follow its events.
+/// A prompt of a [`Session`]. Await it for the answer, or [`start`](Prompt::start) it to follow its events. Dropping
+/// the future interrupts the run.
 #[must_use = "a prompt does nothing until it is awaited or started"]
 pub struct Prompt {
     session: Session,
@@ -101,7 +102,8 @@ impl Prompt {
         OutputPrompt { prompt: self, output: PhantomData }
     }
 
-    /// Starts the run, and returns when the prompt is durable. The run continues if the handle is dropped.
+    /// Starts the run, and returns when the prompt is durable. Dropping the handle interrupts the run, unless it is
+    /// [detached](RunHandle::detach).
     ///
     /// # Errors
     /// Returns an error if the prompt is invalid or the run cannot start; nothing is stored then.

@@ -58,11 +58,17 @@ pub enum Error {
     #[error("{}", .0.message)]
     Rejected(Failure),
     /// Too many sessions are running.
-    #[error("{limit} sessions are running, which is the limit (`limits.max_sessions`); try again later")]
+    #[error(
+        "{limit} sessions are running, which is the limit; try again when a run has ended, or raise \
+         `limits.max_sessions`"
+    )]
     TooManySessions {
         /// Maximum number of running sessions.
         limit: usize,
     },
+    /// [`Runtime::shutdown`](crate::Runtime::shutdown) was called.
+    #[error("the runtime is shutting down and starts no runs; nothing was stored")]
+    ShuttingDown,
     /// An error related to a session of the request.
     #[error("{source}")]
     InSession {
@@ -155,7 +161,7 @@ const fn failure_kind(failure: &Failure) -> ErrorKind {
 
 /// A run that ended without an answer. The session can be resumed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the run ended without an answer: {reason}")]
+#[error("the run ended without an answer: {reason}{}", note(last_failure.as_deref()))]
 pub struct Stopped {
     /// Session id.
     pub session_id: SessionId,
@@ -163,6 +169,12 @@ pub struct Stopped {
     pub reason: StopReason,
     /// The text that the model had written.
     pub text: String,
+    /// Error of the last model call, if the run ended before a retry.
+    pub last_failure: Option<String>,
+}
+
+fn note(last_failure: Option<&str>) -> String {
+    last_failure.map(|failure| format!("; the last model call failed: {failure}")).unwrap_or_default()
 }
 
 /// Reason a run ended without an answer.
@@ -213,7 +225,8 @@ impl Error {
             | Self::Schema(_)
             | Self::SchemaRules(_)
             | Self::UnknownOperation(_) => ErrorKind::InvalidParams,
-            Self::TooManySessions { .. } => ErrorKind::CapabilityUnavailable,
+            Self::TooManySessions { .. } => ErrorKind::TooManySessions,
+            Self::ShuttingDown => ErrorKind::ShuttingDown,
             Self::NoStructuredOutput(_) => ErrorKind::AgentError,
             Self::Stopped(stopped) => match stopped.reason {
                 StopReason::Limit(_) => ErrorKind::BudgetExhausted,

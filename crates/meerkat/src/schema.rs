@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jsonschema::Validator;
 use meerkat_core::OutputSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-/// Error of an output schema that is not a valid JSON Schema.
+/// Error of an output schema that is not a valid JSON Schema, or that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("`output_schema` is not a valid JSON Schema: {0}")]
+#[error("`output_schema` {0}")]
 pub struct InvalidSchema(pub(crate) String);
 
 /// Validator for an output schema.
@@ -23,8 +23,17 @@ const MAX_ERRORS: usize = 5;
 
 impl OutputValidator {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, InvalidSchema> {
-        let validator =
-            jsonschema::draft202012::new(&schema.schema).map_err(|error| InvalidSchema(error.to_string()))?;
+        let validator = jsonschema::draft202012::new(&schema.schema)
+            .map_err(|error| InvalidSchema(format!("is not a valid JSON Schema: {error}")))?;
+        let supplied = values(&schema.schema);
+        let path = if supplied.is_some_and(|mut values| !values.any(|value| validator.is_valid(value))) {
+            Some(String::new())
+        } else {
+            unmatchable(&schema.schema)
+        };
+        if let Some(path) = path {
+            return Err(InvalidSchema(format!("cannot be met: no value matches `#{path}`")));
+        }
         Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator) })
     }
 
@@ -62,6 +71,67 @@ impl OutputValidator {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let inner = object.get(self.schema.name.as_deref()?)?;
         self.check(inner).is_ok().then(|| inner.clone())
+    }
+}
+
+/// Returns the values that a schema lists, if it lists them.
+fn values(schema: &Value) -> Option<impl Iterator<Item = &Value>> {
+    let one = schema.get("const").map(std::slice::from_ref);
+    Some(one.or_else(|| Some(schema.get("enum")?.as_array()?.as_slice()))?.iter())
+}
+
+/// Returns the path of a part of a schema that no value matches although every value must, if that is evident.
+fn unmatchable(schema: &Value) -> Option<String> {
+    let below = |key: &str, part: &Value| unmatchable(part).map(|path| format!("/{key}{path}"));
+    let all = |key: &str| schema.get(key).and_then(Value::as_array).into_iter().flatten();
+    let is = |name: &str| schema.get("type").is_some_and(|types| types == name);
+    let exceeds = |low: &str, high: &str| {
+        let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+        bound(low).zip(bound(high)).is_some_and(|(low, high)| low > high)
+    };
+    let excludes_all = |not: &Value| *not == Value::Bool(true) || not.as_object().is_some_and(Map::is_empty);
+    let has_type = |value: &Value| match schema.get("type") {
+        Some(Value::String(name)) => is_type(value, name),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).any(|name| is_type(value, name)),
+        _ => true,
+    };
+    if *schema == Value::Bool(false)
+        || schema.get("not").is_some_and(excludes_all)
+        || values(schema).is_some_and(|mut values| !values.any(has_type))
+        || (is("number") || is("integer")) && exceeds("minimum", "maximum")
+        || is("string") && exceeds("minLength", "maxLength")
+        || is("array") && exceeds("minItems", "maxItems")
+        || is("object") && exceeds("minProperties", "maxProperties")
+    {
+        return Some(String::new());
+    }
+    let branch = ["anyOf", "oneOf"].into_iter().find_map(|key| {
+        let mut paths = all(key).enumerate().map(|(index, part)| below(&format!("{key}/{index}"), part));
+        let first = paths.next()??;
+        paths.all(|path| path.is_some()).then_some(first)
+    });
+    let part = || all("allOf").enumerate().find_map(|(index, part)| below(&format!("allOf/{index}"), part));
+    let property = || {
+        let mut names = all("required").filter(|_| is("object")).filter_map(Value::as_str);
+        names.find_map(|name| below(&format!("properties/{name}"), schema.get("properties")?.get(name)?))
+    };
+    let item = || {
+        let is_needed = is("array") && schema.get("minItems").and_then(Value::as_u64) > Some(0);
+        below("items", schema.get("items").filter(|_| is_needed && schema.get("prefixItems").is_none())?)
+    };
+    branch.or_else(part).or_else(property).or_else(item)
+}
+
+fn is_type(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
     }
 }
 
@@ -126,6 +196,43 @@ mod tests {
         }));
         assert_eq!(validator.validate("{\"n\": 1, \"s\": null}"), Ok(json!({"n": 1})));
         assert!(validator.validate("{\"n\": null}").is_err());
+    }
+
+    #[test]
+    fn unmatchable_schemas_are_rejected() {
+        let needs = |part: Value| json!({"type": "object", "properties": {"a": part}, "required": ["a"]});
+        let cases = [
+            (json!({"not": {}}), "#"),
+            (json!({"not": true}), "#"),
+            (json!({"enum": []}), "#"),
+            (json!({"type": "string", "enum": [1, null]}), "#"),
+            (json!({"type": "string", "const": 1}), "#"),
+            (json!({"minimum": 5, "enum": [1, 2]}), "#"),
+            (json!({"type": "integer", "minimum": 2, "maximum": 1}), "#"),
+            (json!({"type": "string", "minLength": 2, "maxLength": 1}), "#"),
+            (json!({"allOf": [{}, false]}), "#/allOf/1"),
+            (json!({"anyOf": [false, {"not": {}}]}), "#/anyOf/0"),
+            (needs(json!(false)), "#/properties/a"),
+            (needs(needs(json!({"type": ["null", "string"], "enum": [0.5]}))), "#/properties/a/properties/a"),
+            (json!({"type": "array", "minItems": 1, "items": false}), "#/items"),
+            (json!({"schema": {"not": {}}, "name": "n"}), "#"),
+        ];
+        for (schema, path) in cases {
+            let error = OutputValidator::new(OutputSchema::parse(schema.clone()).unwrap()).err().unwrap();
+            let expected = format!("`output_schema` cannot be met: no value matches `{path}`");
+            assert_eq!(error.to_string(), expected, "{schema}");
+        }
+        let possible = [
+            json!({}),
+            json!({"not": {"type": "null"}}),
+            json!({"anyOf": [false, {"type": "null"}]}),
+            json!({"type": "integer", "enum": ["a", 1.0]}),
+            json!({"properties": {"a": false}, "required": ["a"]}),
+            json!({"type": "array", "items": false}),
+            json!({"type": ["string", "null"], "minLength": 2, "maxLength": 1}),
+            json!({"type": "object", "properties": {"a": false}}),
+        ];
+        possible.into_iter().for_each(|schema| drop(validator(schema)));
     }
 
     #[test]

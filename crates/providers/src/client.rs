@@ -40,8 +40,10 @@ impl<W: Wire> Model for WireModel<W> {
             let (wire, path) = (&self.wire, self.wire.path(&self.info));
             let call = Post { wire, endpoint: &self.endpoint, path, headers, body: &body.json };
             let mut response = post(&self.http, call).await?;
+            deltas(Delta::Received);
             let mut reader = Reader::new(wire.provider(), wire.decoder_for(request));
             while let Some(bytes) = chunk(wire.provider(), &mut response).await? {
+                deltas(Delta::Received);
                 reader.feed(bytes.as_ref(), deltas)?;
             }
             reader.finish()

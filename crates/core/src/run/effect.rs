@@ -34,6 +34,8 @@ pub enum Effect {
     CheckCalls(Vec<ToolCall>),
     /// Start a delay. The result is [`Input::SleepElapsed`].
     Sleep(Duration),
+    /// Feed [`Input::Stop`] with this reason.
+    Stop(Stop),
     /// Cancel everything that was started; no results are expected anymore.
     CancelAll,
     /// Wait for the result of something started, or for [`Input::Stop`].

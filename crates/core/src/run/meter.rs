@@ -109,11 +109,13 @@ impl Meter {
         }
     }
 
-    /// Warns that the time limit was reached.
+    /// Warns that the run ends because of its time limit.
     pub(super) fn warn_of_deadline(&self, effects: &mut Effects) {
         if let Some(limit) = self.budget.max_duration_secs {
             let budget_type = BudgetType::Time;
-            effects.emit(AgentEvent::BudgetWarning { budget_type, used: limit, limit, percent: 1.0 });
+            let used = limit - self.time_left(effects.now()).unwrap_or_default().as_secs().min(limit);
+            let percent = used as f32 / limit.max(1) as f32;
+            effects.emit(AgentEvent::BudgetWarning { budget_type, used, limit, percent });
         }
     }
 }

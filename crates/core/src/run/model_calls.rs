@@ -1,6 +1,6 @@
 //! Calls of the model, and when to retry them.
 
-use super::effect::{Effect, Effects, ModelTask};
+use super::effect::{Effect, Effects, ModelTask, Stop};
 use super::meter::{Meter, since};
 use super::settings::RunSettings;
 use crate::{AgentEvent, ModelError, Retry, RetryDecision, RetryFailure, RetryPolicy, Timestamp};
@@ -31,7 +31,7 @@ impl ModelCalls {
         self.failure = None;
     }
 
-    /// Decides about a retry and, if there is one, starts the delay.
+    /// Decides about a retry and, if there is one, starts the delay. A run without time for the delay ends at once.
     pub(super) fn failed(
         &mut self,
         error: &ModelError,
@@ -44,7 +44,11 @@ impl ModelCalls {
         let decision = self.retry.decide(error, attempt, spread);
         if let RetryDecision::After(_) = decision {
             self.failure = Some(error.to_string());
-            let plan = self.retry.plan(error, attempt, spread).within(meter.time_left(effects.now()));
+            let plan = self.retry.plan(error, attempt, spread);
+            if meter.time_left(effects.now()).is_some_and(|left| left <= plan.delay()) {
+                effects.push(Effect::Stop(Stop::Deadline));
+                return decision;
+            }
             let failure = RetryFailure::new(error, since(self.started_at, effects.now()));
             effects.emit(AgentEvent::Retrying {
                 attempt,

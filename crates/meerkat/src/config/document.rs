@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use meerkat_contracts::MAX_OUTPUT_RETRIES;
 use meerkat_core::{BudgetLimits, Price, Redactor, RetryPolicy, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -89,7 +90,8 @@ pub struct AgentConfig {
     pub output_schema: Option<Value>,
     /// Replaces the default prompt that requests the structured output.
     pub extraction_prompt: Option<String>,
-    /// Retries when structured output fails validation.
+    /// Retries when structured output fails validation, at most 100.
+    #[schemars(range(max = 100))]
     pub structured_output_retries: u32,
 }
 
@@ -119,8 +121,11 @@ pub struct RetryConfig {
     pub max_delay: HumanDuration,
     /// Factor by which each delay grows.
     pub multiplier: f64,
-    /// Timeout of one model call, or `disabled` for none; the model's own limit if not set.
+    /// Time after which a model call that receives nothing has failed, or `disabled` for none; the model's own limit if
+    /// not set.
     pub call_timeout: Option<CallTimeout>,
+    /// Maximum duration of one model call; none if not set.
+    pub max_call_duration: Option<HumanDuration>,
 }
 
 /// Tools.
@@ -203,6 +208,7 @@ impl Default for RetryConfig {
             max_delay: HumanDuration(policy.max_delay),
             multiplier: policy.multiplier,
             call_timeout: None,
+            max_call_duration: None,
         }
     }
 }
@@ -311,6 +317,11 @@ impl Config {
                 "must be an absolute path",
             ),
             (self.agent.max_turns == Some(0), "agent.max_turns", POSITIVE),
+            (
+                self.agent.structured_output_retries > MAX_OUTPUT_RETRIES,
+                "agent.structured_output_retries",
+                "must be at most 100",
+            ),
             (self.budget.max_tokens == Some(0), "budget.max_tokens", POSITIVE),
             (self.budget.max_duration.is_some_and(|span| span.0.is_zero()), "budget.max_duration", POSITIVE),
             (self.limits.budget == Some(0), "limits.budget", POSITIVE),
@@ -329,6 +340,11 @@ impl Config {
             (
                 self.retry.call_timeout == Some(CallTimeout::After(HumanDuration(Duration::ZERO))),
                 "retry.call_timeout",
+                POSITIVE,
+            ),
+            (
+                self.retry.max_call_duration.is_some_and(|span| span.0.is_zero()),
+                "retry.max_call_duration",
                 POSITIVE,
             ),
             (self.hooks.default_timeout_ms == 0, "hooks.default_timeout_ms", POSITIVE),

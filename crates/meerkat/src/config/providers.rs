@@ -199,7 +199,7 @@ pub struct SelfHostedModel {
     /// Whether the server can search the web.
     #[serde(default)]
     pub supports_web_search: bool,
-    /// Time limit of one call, in seconds.
+    /// Time after which a call that receives nothing has failed, in seconds.
     #[serde(default)]
     pub call_timeout_secs: Option<u64>,
 }

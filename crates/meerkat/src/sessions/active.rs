@@ -1,6 +1,7 @@
 //! Active runs of this process, and renewal of their leases.
 //!
-//! One task runs while any run is active: it renews the leases and delivers interrupts requested by other processes.
+//! One task runs while any run is active: it renews the leases, releases those that could not be released at the end of
+//! their runs, and delivers interrupts requested by other processes.
 //! Only the lease rows decide which process may run a session, never this map.
 
 use std::collections::HashMap;
@@ -8,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use meerkat_core::{Clock, RunId, SessionId, Timestamp};
-use meerkat_store::{Change, Store, Transaction};
+use meerkat_store::{Change, Guard, Store, Transaction};
 use tokio_util::sync::CancellationToken;
+
+use crate::Error;
 
 /// Lifetime of a lease that is not renewed.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(30);
@@ -40,6 +43,8 @@ struct State {
     runs: HashMap<SessionId, (RunId, CancellationToken)>,
     /// Number of admitted runs, including those without a lease yet.
     admitted: usize,
+    /// Leases of runs that ended but could not be released, with their fences.
+    unreleased: HashMap<SessionId, u64>,
     /// Sessions that are being archived, with the number of callers archiving each.
     archiving: HashMap<SessionId, usize>,
     renewing: bool,
@@ -69,15 +74,18 @@ impl ActiveRuns {
         Self { inner: Arc::new(Inner { store, clock, state: Mutex::default() }) }
     }
 
-    /// Admits a run unless `limit` runs are already admitted.
-    pub(crate) fn admit(&self, limit: usize) -> Option<RunSlot> {
+    /// Admits a run unless `limit` runs are already admitted or the runtime is shutting down.
+    pub(crate) fn admit(&self, limit: usize) -> Result<RunSlot, Error> {
         let mut state = self.state();
+        if state.closing {
+            return Err(Error::ShuttingDown);
+        }
         if state.admitted >= limit {
-            return None;
+            return Err(Error::TooManySessions { limit });
         }
         state.admitted += 1;
         drop(state);
-        Some(RunSlot { runs: self.clone() })
+        Ok(RunSlot { runs: self.clone() })
     }
 
     /// Adds a run to the list once it has its lease.
@@ -87,11 +95,41 @@ impl ActiveRuns {
             interrupt.cancel();
         }
         state.runs.insert(session, (run, interrupt));
+        self.start_renewal(&mut state);
+        drop(state);
+        ActiveRun { runs: self.clone(), session, run }
+    }
+
+    fn start_renewal(&self, state: &mut State) {
         if !std::mem::replace(&mut state.renewing, true) {
             tokio::spawn(self.clone().renew_leases());
         }
-        drop(state);
-        ActiveRun { runs: self.clone(), session, run }
+    }
+
+    /// Releases the lease of a run that ended. If the store fails, this is retried until it succeeds.
+    pub(crate) async fn release(&self, session: SessionId, fence: u64) {
+        self.state().unreleased.insert(session, fence);
+        if self.release_ended(session).await.is_err() {
+            self.start_renewal(&mut self.state());
+        }
+    }
+
+    /// Releases the lease of a session if its run ended without releasing it.
+    pub(crate) async fn release_ended(&self, session: SessionId) -> Result<(), meerkat_store::Error> {
+        let Some(fence) = self.state().unreleased.get(&session).copied() else { return Ok(()) };
+        let guards = vec![Guard::HoldsLease { session, fence }];
+        let changes = vec![Change::ReleaseLease(session)];
+        match self.inner.store.commit(Transaction { guards, changes }).await {
+            Ok(_) | Err(meerkat_store::Error::LeaseLost(_)) => {}
+            Err(error) => return Err(error),
+        }
+        self.state().unreleased.remove(&session);
+        Ok(())
+    }
+
+    /// Returns `true` if the run of a session's lease has ended.
+    pub(crate) fn is_ended(&self, session: SessionId, fence: u64) -> bool {
+        self.state().unreleased.get(&session) == Some(&fence)
     }
 
     /// Interrupts a run of this process; returns `false` if it does not run here.
@@ -120,20 +158,22 @@ impl ActiveRuns {
         }
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of admitted runs.
     pub(crate) fn count(&self) -> usize {
-        self.state().runs.len()
+        self.state().admitted
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists the sessions to renew; if there are none, clears the flag so that the renewal task can end.
-    fn sessions_to_renew(&self) -> Option<Vec<SessionId>> {
+    /// Lists the sessions to renew and those to release; if there are none, clears the flag so that the renewal task
+    /// can end.
+    fn leases(&self) -> Option<(Vec<SessionId>, Vec<SessionId>)> {
         let mut state = self.state();
-        state.renewing = !state.runs.is_empty();
-        state.renewing.then(|| state.runs.keys().copied().collect())
+        let ended: Vec<_> = state.unreleased.keys().copied().filter(|_| !state.closing).collect();
+        state.renewing = !state.runs.is_empty() || !ended.is_empty();
+        state.renewing.then(|| (state.runs.keys().copied().collect(), ended))
     }
 
     async fn renew_leases(self) {
@@ -141,7 +181,7 @@ impl ActiveRuns {
         let mut renewed = self.inner.clock.now();
         loop {
             self.inner.clock.sleep(POLL_INTERVAL).await;
-            let Some(sessions) = self.sessions_to_renew() else {
+            let Some((sessions, ended)) = self.leases() else {
                 guard.finished = true;
                 return;
             };
@@ -152,6 +192,9 @@ impl ActiveRuns {
                 let changes =
                     vec![Change::RenewLeases { sessions, expires_at: saturating_add(now, LEASE_DURATION) }];
                 let _ = self.inner.store.commit(Transaction { guards: Vec::new(), changes }).await;
+            }
+            for session in ended {
+                let _ = self.release_ended(session).await;
             }
             for session in self.inner.store.interrupts().await.unwrap_or_default() {
                 self.interrupt(session);

@@ -5,7 +5,7 @@ use meerkat_core::{SessionId, Usage, Usd};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::outcome::{RunHandle, RunResult, join};
+use super::outcome::{RunHandle, RunResult};
 use crate::Error;
 use crate::error::{StopReason, Stopped};
 use crate::json::decode;
@@ -49,25 +49,27 @@ impl RunHandle {
     /// Returns [`Error::Stopped`] with the text so far if the run ended without an answer, because of a limit or because
     /// calls are pending. Other errors are those of [`RunHandle::outcome`].
     pub async fn answer(self) -> Result<Answer, Error> {
-        drop(self.events);
-        join(self.task).await?.into_answer()
+        self.outcome().await?.into_answer()
     }
 }
 
 impl RunResult {
     fn into_answer(self) -> Result<Answer, Error> {
         let Self { session_id, model, warnings, report, .. } = self;
-        let stopped = |reason, text| Err(Error::Stopped(Box::new(Stopped { session_id, reason, text })));
-        let Completion { text, structured_output, extraction_error, cause, .. } = match report.outcome {
-            Outcome::Completed(done) => done,
-            Outcome::Pending(Pending { calls, approvals }) => {
-                return stopped(StopReason::Pending { calls, approvals }, String::new());
-            }
-            Outcome::Failed(failure) => return Err(Error::Rejected(failure)),
-            Outcome::Cancelled => return Err(Error::RequestCancelled),
+        let stopped = |reason, text, last_failure| {
+            Err(Error::Stopped(Box::new(Stopped { session_id, reason, text, last_failure })))
         };
+        let Completion { text, structured_output, extraction_error, cause, last_failure } =
+            match report.outcome {
+                Outcome::Completed(done) => done,
+                Outcome::Pending(Pending { calls, approvals }) => {
+                    return stopped(StopReason::Pending { calls, approvals }, String::new(), None);
+                }
+                Outcome::Failed(failure) => return Err(Error::Rejected(failure)),
+                Outcome::Cancelled => return Err(Error::RequestCancelled),
+            };
         if let Some(cause) = cause {
-            return stopped(StopReason::Limit(cause), text);
+            return stopped(StopReason::Limit(cause), text, last_failure);
         }
         if let Some(error) = extraction_error {
             return Err(Error::NoStructuredOutput(error.reason));

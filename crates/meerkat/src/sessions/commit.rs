@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, ActiveRuns, LEASE_DURATION, saturating_add};
 use super::drive::is_store_failure;
+use super::plan::Planner;
 use crate::records::{RecordError, encode};
 use crate::tools::CompactionIndex;
 
@@ -73,27 +74,21 @@ impl Journal {
         Ok(transaction)
     }
 
-    /// Releases the lease if the end of the run could not be stored. If that fails, the lease expires.
+    /// Releases the lease if the end of the run could not be stored.
     pub(super) async fn release_lease(&self, report: &RunReport) {
         let Some(lease) = self.lease.as_ref().filter(|_| is_store_failure(report)) else {
             return;
         };
-        release(&*self.store, self.session, lease.fence).await;
+        self.active.release(self.session, lease.fence).await;
     }
 }
 
-/// Releases the lease of a run that crashed. If that fails, the lease expires.
-pub(super) async fn release_crashed(store: &dyn Store, session: SessionId, run_id: RunId) {
-    let row = store.session(session).await.ok().flatten();
+/// Releases the lease of a run that crashed. If its session cannot be read, the lease expires.
+pub(super) async fn release_crashed(planner: &Planner, session: SessionId, run_id: RunId) {
+    let row = planner.store.session(session).await.ok().flatten();
     if let Some(lease) = row.and_then(|row| row.lease).filter(|lease| lease.run == run_id) {
-        release(store, session, lease.fence).await;
+        planner.active.release(session, lease.fence).await;
     }
-}
-
-async fn release(store: &dyn Store, session: SessionId, fence: u64) {
-    let guards = vec![Guard::HoldsLease { session, fence }];
-    let changes = vec![Change::ReleaseLease(session)];
-    let _ = store.commit(Transaction { guards, changes }).await;
 }
 
 fn call_changes(session: SessionId, calls: &CallChange) -> Result<Vec<Change>, RecordError> {

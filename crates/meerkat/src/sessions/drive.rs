@@ -153,9 +153,12 @@ impl Driver {
                     self.flight.cancel_all();
                     continue;
                 }
+                Effect::Stop(stop) => Input::Stop { stop, partial: self.flight.streamed() },
+                // A stop is delivered even if every result is available at once.
                 Effect::Wait => tokio::select! {
-                    input = self.flight.next() => input,
+                    biased;
                     stop = self.stops.next() => Input::Stop { stop, partial: self.flight.streamed() },
+                    input = self.flight.next() => input,
                 },
                 Effect::End(report) => {
                     self.journal.release_lease(&report).await;
@@ -166,6 +169,8 @@ impl Driver {
                     return drive_result(*report, store_error, is_admitted);
                 }
             };
+            // Models and stores that never wait must not keep other tasks from running.
+            tokio::task::yield_now().await;
             // Deliver a stop that arrived during a commit before the next effect starts.
             if matches!(input, Input::Committed(Ok(())))
                 && let Some(stop) = self.stops.due(self.clock.now())

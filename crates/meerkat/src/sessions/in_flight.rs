@@ -14,9 +14,10 @@ use meerkat_core::{
 use meerkat_store::Store;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span};
 
-use super::media::externalize_output;
+use super::media::{externalize_output, redact_output};
 use super::model_call::ModelCall;
 use super::spans;
 use crate::events::Emitter;
@@ -107,12 +108,16 @@ impl InFlight {
             };
             let _slot = slots.acquire().await;
             let hook_call = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
-            let output = match tokio::time::timeout(timeout, tool.call(invocation)).await {
-                Ok(mut output) => {
-                    output.redact(emitter.redactor());
-                    externalize_output(&*store, check_output(hook_call, output).await, emitter.redactor())
-                        .await
+            // A task of its own, so that the timeout also applies to a tool that blocks its thread.
+            let call = async move { tool.call(invocation).await }.in_current_span();
+            let call = AbortOnDropHandle::new(tokio::spawn(call));
+            let output = match tokio::time::timeout(timeout, call).await {
+                Ok(Ok(output)) => {
+                    let output = redact_output(output, emitter.redactor().clone()).await;
+                    let output = check_output(hook_call, output).await;
+                    externalize_output(&*store, output, emitter.redactor().clone()).await
                 }
+                Ok(Err(_)) => ToolOutput::failure(ToolFailure::ExecutionFailed, "the tool crashed"),
                 Err(_) => {
                     let timeout_ms = timeout.as_millis() as u64;
                     let message = format!("`{name}` took longer than {timeout_ms} ms and was stopped");

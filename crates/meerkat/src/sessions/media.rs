@@ -15,6 +15,7 @@ use meerkat_core::{
     ToolResult,
 };
 use meerkat_store::{Blob, Change, Store, Transaction};
+use tokio::task::JoinError;
 
 use crate::Error;
 use crate::text::head_and_tail;
@@ -71,18 +72,57 @@ async fn check_blobs(store: &dyn Store, field: &str, content: &Content) -> Resul
     Ok(())
 }
 
+/// Removes secrets from a tool's output.
+pub(super) async fn redact_output(output: ToolOutput, redactor: Redactor) -> ToolOutput {
+    process(output, move |mut output| {
+        output.redact(&redactor);
+        output
+    })
+    .await
+}
+
+/// Processes a tool's output. A long one is processed on another thread, because it would hold up other runs.
+async fn process<T: Send + 'static>(
+    output: ToolOutput,
+    work: impl FnOnce(ToolOutput) -> T + Send + 'static,
+) -> T {
+    let length = |block: &ContentBlock| match block {
+        ContentBlock::Text { text } => text.len(),
+        ContentBlock::Image { source, .. }
+        | ContentBlock::Video { source, .. }
+        | ContentBlock::File { source, .. } => match source {
+            MediaSource::Inline { data } => data.len(),
+            MediaSource::Blob { .. } => 0,
+        },
+    };
+    if output.content.blocks().iter().map(length).sum::<usize>() <= MAX_TEXT {
+        return work(output);
+    }
+    match tokio::task::spawn_blocking(move || work(output)).await.map_err(JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The process is shutting down.
+        Err(Err(_)) => std::future::pending().await,
+    }
+}
+
 /// Moves inline data of a tool's output, and texts that are too long for the model, into blobs. If that fails, the
-/// output is returned unchanged.
+/// output is returned with its texts truncated.
 pub(super) async fn externalize_output(
     store: &dyn Store,
     output: ToolOutput,
-    redactor: &Redactor,
+    redactor: Redactor,
 ) -> ToolOutput {
-    let mut blobs = Vec::new();
-    // Truncate long texts even if inline data is invalid.
-    let content = externalize(output.content.clone(), &mut blobs).unwrap_or_else(|_| output.content.clone());
-    let content = redact_files(&content, &mut blobs, redactor);
-    let content = truncate_texts(&content, &mut blobs);
+    let (output, content, blobs) = process(output, move |output| {
+        let mut blobs = Vec::new();
+        // Truncate long texts even if inline data is invalid.
+        let content = externalize(output.content.clone(), &mut blobs);
+        let content = content.unwrap_or_else(|_| output.content.clone());
+        let content = redact_files(&content, &mut blobs, &redactor);
+        let content = truncate_texts(&content, &mut blobs);
+        (output.truncated(), content, blobs)
+    })
+    .await;
     if blobs.is_empty() {
         return output;
     }
@@ -260,5 +300,17 @@ fn media_blob(block: &ContentBlock) -> Option<&BlobId> {
         ContentBlock::Image { source: MediaSource::Blob { blob_id }, .. }
         | ContentBlock::Video { source: MediaSource::Blob { blob_id }, .. } => Some(blob_id),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_output_is_processed_on_another_thread() {
+        let thread = |length| process(ToolOutput::text("x".repeat(length)), |_| std::thread::current().id());
+        let own = std::thread::current().id();
+        assert_eq!([thread(10).await == own, thread(1_000_000).await == own], [true, false]);
     }
 }

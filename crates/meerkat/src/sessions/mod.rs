@@ -31,7 +31,7 @@ pub(crate) use active::ActiveRuns;
 pub(crate) use plan::Planner;
 
 use drive::Driver;
-use outcome::{Run, Segment};
+use outcome::{CallerGuard, Run, Segment};
 use plan::LoadedRequest;
 
 pub use answer::Answer;
@@ -92,7 +92,8 @@ impl SessionService {
         format!("{}:{session}", self.inner.realm)
     }
 
-    /// Creates a session and runs its first prompt. If the first commit fails, no session is created.
+    /// Creates a session and runs its first prompt. If the first commit fails, no session is created. Dropping the
+    /// future interrupts the run; to let it continue, use [`SessionService::run`] and [`RunHandle::detach`].
     ///
     /// # Errors
     /// Returns an error if the run fails. After the first commit, the error names the session, which remains and can be
@@ -106,7 +107,8 @@ impl SessionService {
         self.run(RunRequest { target: Target::New(options), turn, control }).await?.outcome().await
     }
 
-    /// Runs the next prompt of a session, or resumes it with the results of pending calls.
+    /// Runs the next prompt of a session, or resumes it with the results of pending calls. Dropping the future
+    /// interrupts the run, as it does for [`SessionService::create`].
     ///
     /// # Errors
     /// Returns `SESSION_BUSY` if the session has an active run, `SESSION_NOT_FOUND` if it does not exist or is
@@ -121,7 +123,8 @@ impl SessionService {
         self.run(RunRequest { target: Target::Existing(id), turn, control }).await?.outcome().await
     }
 
-    /// Starts a run, and returns when its input is durable. The run continues if the handle is dropped.
+    /// Starts a run, and returns when its input is durable. Dropping the future or the handle interrupts the run,
+    /// unless it is [detached](RunHandle::detach).
     ///
     /// # Errors
     /// Returns an error if the request is invalid or the run cannot start; nothing is stored then.
@@ -132,6 +135,7 @@ impl SessionService {
     async fn start(&self, request: RunRequest) -> Result<RunHandle, Error> {
         let target = request.target.clone();
         let cancel = request.control.cancel.child_token();
+        let guard = CallerGuard::new(cancel.clone());
         let control = RunControl { cancel, ..request.control.clone() };
         let (queue, events) = Events::queue();
         let loaded = self.inner.planner.load(request, queue.clone()).await?;
@@ -144,7 +148,7 @@ impl SessionService {
             let run = Run { service: self.clone(), turn, queue: queue.clone(), control: control.clone() };
             let task = tokio::spawn(Box::pin(run.follow(driver, segment)));
             if admitted.await.is_ok() {
-                return Ok(RunHandle { session_id, run_id, events, cancel: control.cancel, task });
+                return Ok(RunHandle { session_id, run_id, events, cancel: guard, task });
             }
             // The run ended before its input was durable.
             match outcome::join(task).await {
@@ -157,6 +161,7 @@ impl SessionService {
 
     /// Reads a session that can be run.
     async fn idle_row(&self, id: SessionId) -> Result<SessionRow, Error> {
+        self.inner.planner.active.release_ended(id).await?;
         let row = self.row(id).await?;
         if row.archived_at.is_some() {
             return Err(meerkat_store::Error::Archived(id).into());

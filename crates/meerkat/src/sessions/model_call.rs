@@ -10,6 +10,7 @@ use meerkat_core::{
 };
 use meerkat_store::Store;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::media::inline_blobs;
 use super::step_tools::StepTools;
@@ -30,13 +31,44 @@ pub(super) struct ModelCalls {
 pub(super) struct ModelCall {
     pub(super) model: Arc<dyn Model>,
     pub(super) request: ModelRequest,
-    pub(super) timeout: Duration,
+    pub(super) limits: CallLimits,
     /// Whether the response is streamed to listeners.
     pub(super) audience: Streaming,
     /// Whether stored media is inlined for the model.
     pub(super) media: MediaMode,
     /// Validator of the response, if it must be a structured output.
     pub(super) validator: Option<OutputValidator>,
+}
+
+/// Time limits of a model call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallLimits {
+    /// Maximum time in which nothing arrives.
+    silence: Duration,
+    /// Maximum time of the call.
+    total: Duration,
+}
+
+impl CallLimits {
+    /// Waits for a call, or returns why it took too long. `heard` is the time at which something last arrived.
+    async fn apply<T>(self, call: impl Future<Output = T>, heard: &Mutex<Instant>) -> Result<T, String> {
+        let mut call = std::pin::pin!(call);
+        let end = Instant::now() + self.total;
+        loop {
+            let silent_at = *heard.lock().unwrap_or_else(PoisonError::into_inner) + self.silence;
+            tokio::select! {
+                biased;
+                result = &mut call => return Ok(result),
+                () = tokio::time::sleep_until(silent_at.min(end)) => {}
+            }
+            if Instant::now() >= end {
+                return Err(format!("no complete response within {} s", self.total.as_secs_f32()));
+            }
+            if *heard.lock().unwrap_or_else(PoisonError::into_inner) + self.silence == silent_at {
+                return Err(format!("no response within {} s", self.silence.as_secs_f32()));
+            }
+        }
+    }
 }
 
 /// Whether a response is streamed to listeners.
@@ -68,20 +100,21 @@ impl ModelCalls {
         fixed + u64::from(self.request.max_tokens).min(window / 4)
     }
 
-    /// Returns the timeout of one model call.
-    fn timeout(&self, retry: &RetryConfig) -> Duration {
+    /// Returns the time limits of one model call.
+    fn limits(&self, retry: &RetryConfig) -> CallLimits {
         const DEFAULT: Duration = Duration::from_secs(600);
         const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
-        match retry.call_timeout {
+        let silence = match retry.call_timeout {
             Some(CallTimeout::Disabled) => FOREVER,
             Some(CallTimeout::After(span)) => span.0,
             None => self.model.info().call_timeout.unwrap_or(DEFAULT),
-        }
+        };
+        CallLimits { silence, total: retry.max_call_duration.map_or(FOREVER, |span| span.0) }
     }
 
     /// Builds the call for a task of the state machine.
     pub(super) fn prepare(&self, task: ModelTask, run: &Run, tools: &StepTools) -> ModelCall {
-        let timeout = self.timeout(&tools.config.retry);
+        let limits = self.limits(&tools.config.retry);
         let mut request = self.request.clone();
         let (mut audience, mut media, mut validator) = (Streaming::Off, MediaMode::Inline, None);
         match task {
@@ -108,7 +141,7 @@ impl ModelCalls {
                 request.provider_params = without_tools(request.provider_params);
             }
         }
-        ModelCall { model: Arc::clone(&self.model), request, timeout, audience, media, validator }
+        ModelCall { model: Arc::clone(&self.model), request, limits, audience, media, validator }
     }
 
     /// Returns what hooks see of a step's request.
@@ -135,9 +168,12 @@ impl ModelCall {
             self.request.messages = inline_blobs(store, self.model.info(), messages).await;
         }
         let audience = self.audience;
+        let heard = Mutex::new(Instant::now());
         let sink = |delta: Delta| {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             if audience == Streaming::On {
                 emitter.emit(match delta {
+                    Delta::Received => return,
                     Delta::Text(delta) => {
                         streamed.lock().unwrap_or_else(PoisonError::into_inner).push_str(&delta);
                         AgentEvent::TextDelta { delta }
@@ -147,13 +183,15 @@ impl ModelCall {
                 });
             }
         };
-        let response =
-            match tokio::time::timeout(self.timeout, self.model.generate(&self.request, &sink)).await {
-                Ok(Ok(response)) if response.exceeds_max_depth() => return Input::Failed(self.too_deep()),
-                Ok(Ok(response)) => response,
-                Ok(Err(error)) => return Input::Failed(error),
-                Err(_) => return Input::Failed(self.timed_out()),
-            };
+        let response = match self.limits.apply(self.model.generate(&self.request, &sink), &heard).await {
+            Ok(Ok(response)) if response.exceeds_max_depth() => {
+                let message = "the response is nested too deeply to store".to_owned();
+                return self.failed(ModelErrorKind::Malformed, message);
+            }
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Input::Failed(error),
+            Err(message) => return self.failed(ModelErrorKind::CallTimeout, message),
+        };
         match self.validator {
             None => Input::ModelResponded(response),
             Some(validator) => {
@@ -171,24 +209,9 @@ impl ModelCall {
         }
     }
 
-    fn too_deep(&self) -> ModelError {
-        ModelError {
-            kind: ModelErrorKind::Malformed,
-            provider: self.model.info().provider,
-            status: None,
-            retry_after: None,
-            message: "the response is nested too deeply to store".to_owned(),
-        }
-    }
-
-    fn timed_out(&self) -> ModelError {
-        ModelError {
-            kind: ModelErrorKind::CallTimeout,
-            provider: self.model.info().provider,
-            status: None,
-            retry_after: None,
-            message: format!("no response within {} s", self.timeout.as_secs_f32()),
-        }
+    fn failed(&self, kind: ModelErrorKind, message: String) -> Input {
+        let provider = self.model.info().provider;
+        Input::Failed(ModelError { kind, provider, status: None, retry_after: None, message })
     }
 }
 

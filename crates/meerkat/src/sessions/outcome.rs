@@ -32,7 +32,7 @@ pub struct RunResult {
     pub report: RunReport,
 }
 
-/// A run whose input is durable. It continues if the handle is dropped.
+/// A run whose input is durable. Dropping the handle interrupts it, unless it is [detached](RunHandle::detach).
 #[derive(Debug)]
 pub struct RunHandle {
     /// Session id.
@@ -41,7 +41,7 @@ pub struct RunHandle {
     pub run_id: RunId,
     /// The run's events from its start.
     pub events: Events,
-    pub(super) cancel: CancellationToken,
+    pub(super) cancel: CallerGuard,
     pub(super) task: JoinHandle<Result<RunResult, Error>>,
 }
 
@@ -57,7 +57,35 @@ impl RunHandle {
 
     /// Interrupts the run.
     pub fn cancel(&self) {
-        self.cancel.cancel();
+        self.cancel.token.cancel();
+    }
+
+    /// Lets the run continue when the handle, or a future created from it, is dropped.
+    #[must_use]
+    pub fn detach(mut self) -> Self {
+        self.cancel.detached = true;
+        self
+    }
+}
+
+/// Interrupts a run when its caller is dropped.
+#[derive(Debug)]
+pub(super) struct CallerGuard {
+    token: CancellationToken,
+    detached: bool,
+}
+
+impl CallerGuard {
+    pub(super) fn new(token: CancellationToken) -> Self {
+        Self { token, detached: false }
+    }
+}
+
+impl Drop for CallerGuard {
+    fn drop(&mut self) {
+        if !self.detached {
+            self.token.cancel();
+        }
     }
 }
 
@@ -156,7 +184,7 @@ impl Run {
                 return Err(Error::InSession { id, reference, source: Box::new(error) });
             }
             Err(reason) => {
-                release_crashed(&*self.service.planner().store, session.id, run_id).await;
+                release_crashed(self.service.planner(), session.id, run_id).await;
                 return Err(Error::RunCrashed { session, reason });
             }
         };

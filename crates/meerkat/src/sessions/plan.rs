@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
-use meerkat_contracts::ToolHandler;
+use meerkat_contracts::{MAX_OUTPUT_RETRIES, ToolHandler};
 use meerkat_core::run::{Opening, Progress, RunInput, RunSettings, open};
 use meerkat_core::{
     AgentEvent, ApprovalPolicy, Clock, CompactionPolicy, Content, Decision, HookSet, Model, ModelInfo,
@@ -187,7 +187,7 @@ impl Planner {
         };
         let schema_warnings = strict_schema_warnings(turn.output_schema.as_ref(), session.settings.provider)?;
         let limit = config.limits.max_sessions();
-        let slot = self.active.admit(limit).ok_or(Error::TooManySessions { limit })?;
+        let slot = self.active.admit(limit)?;
         let hooks = self.hooks.for_run(&config.hooks, &turn.hooks, self.access).await?;
         let added = self.contributions(&session, turn, config).await;
         let run_id = control.run_id.unwrap_or_else(|| RunId::from_uuid(Uuid::now_v7()));
@@ -388,7 +388,8 @@ impl Planner {
     ) -> RunSettings {
         let model = session.served.model.info();
         let retries = session.settings.structured_output_retries;
-        let retries = retries.unwrap_or(config.agent.structured_output_retries);
+        // An older version may have stored more.
+        let retries = retries.unwrap_or(config.agent.structured_output_retries).min(MAX_OUTPUT_RETRIES);
         RunSettings {
             session_id: session.id,
             run_id,
@@ -514,7 +515,7 @@ fn strict_schema_warnings(
     let warnings = schema_warnings(provider, &schema.schema);
     match warnings.first() {
         Some(first) if schema.compat == SchemaCompat::Strict => {
-            Err(InvalidSchema(format!("{provider} does not support it: `{}`: {}", first.path, first.message)))
+            Err(InvalidSchema(format!("is not supported by {provider}: `{}`: {}", first.path, first.message)))
         }
         _ => Ok(warnings),
     }

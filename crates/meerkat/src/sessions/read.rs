@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use meerkat_core::run::{LastRun, Pending, Progress, RunEnd, StoredCall};
 use meerkat_core::{ApprovalRequest, Message, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd};
-use meerkat_store::{ArchivedFilter, Backend, Change, Guard, SessionQuery, SessionRow, Transaction};
+use meerkat_store::{
+    ArchivedFilter, Backend, Change, Guard, LeaseRow, SessionQuery, SessionRow, Transaction,
+};
 
-use super::SessionService;
+use super::{Planner, SessionService};
 use crate::Error;
 use crate::records::{self, RecordError, explain_result};
 
@@ -74,6 +76,9 @@ impl SessionService {
         }
         if self.inner.planner.active.interrupt(id) {
             return Ok(());
+        }
+        if !self.is_active(&row) {
+            return Err(meerkat_store::Error::NotRunning(id).into());
         }
         let guards = vec![Guard::Running { session: id, now: self.inner.planner.clock.now() }];
         let changes = vec![Change::RequestInterrupt(id)];
@@ -182,6 +187,7 @@ impl SessionService {
                 Err(meerkat_store::Error::Busy(_)) => {
                     // Ignore errors: the run may have ended in the meantime. Retry either way.
                     let _ = self.interrupt(id).await;
+                    self.inner.planner.active.release_ended(id).await?;
                     self.inner.planner.clock.sleep(std::time::Duration::from_millis(20)).await;
                 }
                 Err(error) => return Err(error.into()),
@@ -200,7 +206,10 @@ impl SessionService {
     }
 
     pub(super) fn is_active(&self, row: &SessionRow) -> bool {
-        row.lease.as_ref().is_some_and(|lease| lease.expires_at > self.inner.planner.clock.now())
+        let Planner { active, clock, .. } = &self.inner.planner;
+        let is_running =
+            |lease: &LeaseRow| lease.expires_at > clock.now() && !active.is_ended(row.id, lease.fence);
+        row.lease.as_ref().is_some_and(is_running)
     }
 
     /// Returns `true` if an archived session no longer exists, because the realm is in memory.
@@ -285,11 +294,12 @@ impl SessionService {
 
     /// Returns `true` if a session can be resumed: it is neither archived nor being archived.
     pub(super) async fn is_resumable(&self, session: SessionId) -> bool {
-        let archived = match self.inner.planner.store.session(session).await {
-            Ok(row) => row.is_none_or(|row| row.archived_at.is_some()),
-            Err(_) => false,
-        };
-        !archived && !self.inner.planner.active.is_archiving(session)
+        // In this order, because the session may be archived between the two.
+        if self.inner.planner.active.is_archiving(session) {
+            return false;
+        }
+        let row = self.inner.planner.store.session(session).await;
+        row.map_or(true, |row| row.is_some_and(|row| row.archived_at.is_none()))
     }
 
     async fn unreadable(&self, id: SessionId, error: RecordError) -> UnreadableSession {

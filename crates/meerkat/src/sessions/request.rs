@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
-use meerkat_contracts::{SkillKey, ToolHandler};
+use meerkat_contracts::{MAX_OUTPUT_RETRIES, SkillKey, ToolHandler};
 use meerkat_core::run::RunInput;
 use meerkat_core::{
     Approval, ApprovalPolicy, ApprovalRequest, BoxFuture, BudgetLimits, OutputSchema, Provider, RunId,
@@ -132,6 +132,10 @@ impl TurnOptions {
         self.check_skills()?;
         if let Some(schema) = &self.output_schema {
             OutputValidator::new(schema.clone())?;
+        }
+        if self.structured_output_retries.is_some_and(|retries| retries > MAX_OUTPUT_RETRIES) {
+            let message = format!("`structured_output_retries` must be at most {MAX_OUTPUT_RETRIES}");
+            return Err(Error::arguments(message));
         }
         if self.memory == Some(true) && !capabilities.has(CapabilityId::MemoryStore) {
             return Err(RequestError::NotCompiled { what: "memory", feature: "memory-store-session" }.into());

@@ -50,6 +50,24 @@ impl Tool {
         Self::with_invocation(name, description, move |_, arguments| function(arguments))
     }
 
+    /// Creates a tool from a function that blocks its thread, for example because it reads files or computes for long.
+    /// Each call runs on a thread for such functions. If it times out, the run continues, but the function does not end.
+    pub fn blocking<T, F, O>(name: &str, description: &str, function: F) -> Self
+    where
+        T: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(T) -> O + Send + Sync + 'static,
+        O: IntoToolOutput,
+    {
+        let function = Arc::new(function);
+        Self::from_fn(name, description, move |arguments| {
+            let function = Arc::clone(&function);
+            async move {
+                let call = tokio::task::spawn_blocking(move || function(arguments).into_tool_output());
+                call.await.map_err(|_| "the tool crashed")
+            }
+        })
+    }
+
     /// Creates a tool like [`Tool::from_fn`] whose function also gets the session and the run of the call.
     pub fn with_invocation<T, F, O>(name: &str, description: &str, function: F) -> Self
     where

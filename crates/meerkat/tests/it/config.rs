@@ -152,6 +152,10 @@ async fn prompt_file_and_schema_come_from_config() {
         ),
         (json!({"agent": {"output_schema": {"type": 7}}}), "`agent.output_schema`: "),
         (json!({"max_tokens": 0}), "`max_tokens` must be greater than 0"),
+        (
+            json!({"agent": {"structured_output_retries": 101}}),
+            "`agent.structured_output_retries` must be at most 100",
+        ),
         (json!({"limits": {"max_reply_bytes": 7}}), "`limits.max_reply_bytes` must be at least 1024"),
     ];
     for (patch, message) in wrong {

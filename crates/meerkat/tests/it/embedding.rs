@@ -195,3 +195,18 @@ async fn key_is_for_its_provider_only() {
     assert_eq!(error.kind(), ErrorKind::ProviderError);
     assert!(error.to_string().contains("ANTHROPIC_API_KEY"), "{error}");
 }
+
+#[tokio::test]
+async fn blocking_tool_leaves_the_thread_to_others() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let receiver = std::sync::Mutex::new(receiver);
+    let shout = Tool::blocking("shout", "Waits.", move |args: Shout| {
+        let heard: &str = receiver.lock().unwrap().recv().unwrap();
+        format!("{} {heard}", args.text)
+    });
+    let runtime = offline().tool(shout).build().unwrap();
+    let mut run = runtime.ask("call shout {\"text\": \"a\"}").start().await.unwrap();
+    while !matches!(run.events.next().await.unwrap().payload, AgentEvent::ToolExecutionStarted { .. }) {}
+    sender.send("b").unwrap();
+    assert_eq!(run.answer().await.unwrap().text, "shout → a b");
+}

@@ -1,9 +1,16 @@
 //! Budgets and handling of failing models. Time is paused where it matters.
 
+use std::future::IntoFuture as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat::{BudgetLimits, Error, ErrorKind, Outcome, RunResult, TurnOptions};
-use meerkat_core::{ModelErrorKind, TerminalCause, ToolOutput};
+use meerkat::{
+    BudgetLimits, ConfigChange, Error, ErrorKind, Outcome, RunResult, Runtime, RuntimeOptions, TurnOptions,
+};
+use meerkat_core::{
+    AssistantBlock, BoxFuture, Delta, DeltaSink, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest,
+    ModelResponse, Provider, ResponseStatus, StopReason, TerminalCause, ToolOutput, Usage,
+};
 use meerkat_testkit::{FnTool, Script};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -98,6 +105,52 @@ async fn timed_out_model_call_is_retried() {
     assert!((20..22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
+/// A model that responds after 150 s, and sends something every 15 s until then.
+struct SlowModel(ModelInfo);
+
+impl Model for SlowModel {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn generate<'a>(
+        &'a self,
+        _: &'a ModelRequest,
+        deltas: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async move {
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_secs(15)).await;
+                deltas(Delta::Received);
+            }
+            Ok(ModelResponse {
+                blocks: vec![AssistantBlock::Text { text: "at last".to_owned(), meta: None }],
+                stop_reason: StopReason::EndTurn,
+                extent: ResponseStatus::Complete,
+                usage: Usage::default(),
+            })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_response_is_limited_only_on_request() {
+    let model = SlowModel(ModelInfo::new("slow", Provider::Other));
+    let options = RuntimeOptions { models: vec![Arc::new(model)], ..RuntimeOptions::default() };
+    let runtime = Runtime::ephemeral(options).unwrap();
+    let ask = || runtime.ask("go").model("slow").into_future();
+    let configure = async |retry| {
+        let Value::Object(patch) = json!({ "retry": retry }) else { panic!() };
+        runtime.config().change(ConfigChange::Patch(patch), None).await.unwrap();
+    };
+    configure(json!({"call_timeout": "20s", "max_retries": 0})).await;
+    assert_eq!(ask().await.unwrap().text, "at last");
+    configure(json!({"max_call_duration": "100s"})).await;
+    assert_eq!(ask().await.unwrap_err().to_string(), "no complete response within 100 s");
+    configure(json!({"call_timeout": "10s"})).await;
+    assert_eq!(ask().await.unwrap_err().to_string(), "no response within 10 s");
+}
+
 #[tokio::test]
 async fn exhausted_token_budget_completes_the_run() {
     let world = world([look("c1"), look("c2"), look("c3")]);
@@ -151,6 +204,19 @@ async fn expired_run_returns_streamed_text() {
     let done = world.create(within(budget)).await.unwrap();
     assert_eq!(end(&done), ("Once upon a", Some(TerminalCause::BudgetExhausted)));
     assert_eq!(world.lines(done.session_id).await, ["user: go", "cancelled: Once upon a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rate_limit_beyond_the_time_limit_ends_the_run() {
+    let world = world([Script::Fail(ModelErrorKind::RateLimited)]);
+    let budget = BudgetLimits { max_duration_secs: Some(20), ..BudgetLimits::default() };
+    let start = Instant::now();
+    let (done, recorder) = world.record(within(budget)).await;
+    let done = done.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 0);
+    assert_eq!(end(&done), ("", Some(TerminalCause::BudgetExhausted)));
+    assert_eq!(done.warnings, ["the run ended before a retry; the last model call failed: as scripted"]);
+    assert_eq!(recorder.by_type("retrying"), [json!(null); 0]);
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ async fn errors_are_reported_in_a_fixed_order() {
         json!({"preload_skills": ["task-workflow"]}),
         json!({"labels": {"n": 1}}),
         json!({"provider": "nobody"}),
+        json!({"structured_output_retries": 101}),
     ];
     for option in shapes {
         assert_eq!(
@@ -164,8 +165,11 @@ async fn session_limit_rejects_further_runs() {
     world.configure(json!({"limits": {"max_sessions": 1}})).await;
     let (_, running) = world.hanging().await;
     let error = run(&world, json!({})).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::CapabilityUnavailable);
-    assert_eq!(error.body().data, Some(json!({"type": "limit_reached", "limit": 1})));
+    assert_eq!((error.kind(), error.kind().code()), (ErrorKind::TooManySessions, "TOO_MANY_SESSIONS"));
+    let message = "1 sessions are running, which is the limit; try again when a run has ended, or raise \
+         `limits.max_sessions`";
+    let data = Some(json!({"type": "limit_reached", "limit": 1}));
+    assert_eq!((error.body().message.as_str(), error.body().data), (message, data));
     world.model.release();
     running.await.unwrap().unwrap();
     run(&world, json!({})).await.unwrap();

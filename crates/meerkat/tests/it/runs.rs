@@ -8,6 +8,11 @@ use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel, TestClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "session-store")]
+use meerkat::{Runtime, RuntimeOptions};
+#[cfg(feature = "session-store")]
+use meerkat_testkit::{Scratch, SmallDisk};
+
 use crate::world::{World, kind, say, text, then, watch};
 
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
@@ -181,19 +186,45 @@ async fn cancelled_request_interrupts_its_run() {
 }
 
 #[tokio::test]
-async fn run_outlives_a_dropped_caller() {
-    let world = World::new([Script::say("ok"), Script::Hang, Script::say("three")]);
+async fn dropping_the_caller_interrupts_its_run() {
+    for caller in ["future", "handle"] {
+        let world = World::new([Script::say("ok"), Script::stall("Once upon a")]);
+        let id = world.session("one").await;
+        let recorder = Recorder::default();
+        if caller == "future" {
+            let caller = world.start(id, then("two"), watch(&recorder));
+            recorder.wait_for("text_delta").await;
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+        } else {
+            let handle = world.handle(id, then("two"), watch(&recorder)).await;
+            recorder.wait_for("text_delta").await;
+            drop(handle);
+        }
+        recorder.wait_for("run_failed").await;
+        let stored = ["user: one", "assistant: ok", "user: two", "cancelled: Once upon a"];
+        assert_eq!(world.lines(id).await, stored, "{caller}");
+        assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "done");
+    }
+}
+
+#[tokio::test]
+async fn detached_run_outlives_its_caller() {
+    let world = World::new([Script::say("ok"), Script::Hang, Script::Hang]);
     let id = world.session("one").await;
     let recorder = Recorder::default();
-    let caller = world.start(id, then("two"), watch(&recorder));
+    drop(world.handle(id, then("two"), watch(&recorder)).await.detach());
     world.model.wait_for_requests(2).await;
-    caller.abort();
-    assert!(caller.await.unwrap_err().is_cancelled());
-    assert!(world.sessions().read(id).await.unwrap().is_active);
     world.model.release();
     recorder.wait_for("run_completed").await;
     assert_eq!(world.sessions().last_text(id).await.unwrap().as_deref(), Some("released"));
-    assert_eq!(text(&world.resume(id, then("three")).await.unwrap()), "three");
+
+    let recorder = Recorder::default();
+    let control = RunControl { cancel: CancellationToken::new(), ..watch(&recorder) };
+    drop(world.handle(id, then("three"), control.clone()).await.detach());
+    world.model.wait_for_requests(3).await;
+    control.cancel.cancel();
+    recorder.wait_for("run_failed").await;
 }
 
 #[tokio::test]
@@ -259,4 +290,46 @@ async fn shutdown_interrupts_runs_and_awaits_commits() {
     for run in [asking, working] {
         assert_eq!(kind(run.await.unwrap()), ErrorKind::RequestCancelled);
     }
+}
+
+#[tokio::test]
+async fn runtime_starts_no_run_after_shutdown() {
+    let world = World::new([]);
+    let id = world.session("one").await;
+    world.runtime.shutdown(GRACE_PERIOD).await;
+    let errors = [world.create(say("two")).await, world.resume(id, then("two")).await];
+    for error in errors.map(Result::unwrap_err) {
+        assert_eq!((error.kind(), error.kind().code()), (ErrorKind::ShuttingDown, "SHUTTING_DOWN"));
+    }
+    assert_eq!(only_session(&world).await, id);
+    assert_eq!(world.lines(id).await, ["user: one", "assistant: done"]);
+}
+
+#[cfg(feature = "session-store")]
+#[tokio::test]
+async fn full_disk_does_not_keep_a_session_busy() {
+    let scratch = Scratch::new();
+    let Some(disk) = SmallDisk::mount(scratch.path()) else {
+        println!("skipped: cannot mount a small disk (needs root)");
+        return;
+    };
+    let model = ScriptedModel::new([Script::say("ok"), Script::Hang, Script::say("back")]);
+    let options = RuntimeOptions { models: vec![Arc::clone(&model) as _], ..RuntimeOptions::default() };
+    let sessions = Runtime::new(scratch.realm(), options).sessions();
+    let created = sessions.create(NewSessionOptions::default(), say("one"), RunControl::default()).await;
+    let id = created.unwrap().session_id;
+    let resume = |prompt| sessions.start_turn(id, then(prompt), RunControl::default());
+    let fill_disk = async {
+        model.wait_for_requests(2).await;
+        let filler = disk.fill();
+        model.release();
+        filler
+    };
+    let (stored, filler) = tokio::join!(resume("two"), fill_disk);
+    assert_eq!(kind(stored), ErrorKind::StoreError);
+    assert!(!sessions.read(id).await.unwrap().is_active);
+    assert_eq!(kind(sessions.interrupt(id).await), ErrorKind::SessionNotRunning);
+    assert_eq!(kind(resume("three").await), ErrorKind::StoreError);
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(text(&resume("four").await.unwrap()), "back");
 }

@@ -192,6 +192,10 @@ async fn options_no_run_could_use_are_rejected() {
             TurnOptions { max_tokens: Some(0), ..TurnOptions::default() },
             "`max_tokens` must be greater than 0; omit it to use the config's limit",
         ),
+        (
+            TurnOptions { structured_output_retries: Some(101), ..TurnOptions::default() },
+            "`structured_output_retries` must be at most 100",
+        ),
     ];
     let id = world.session("hi").await;
     for (options, message) in cases {

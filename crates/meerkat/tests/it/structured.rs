@@ -1,6 +1,6 @@
 //! Structured output: returned alongside the answer, never part of the conversation.
 
-use meerkat::{Completion, Outcome, RunResult, TurnOptions};
+use meerkat::{Completion, ErrorKind, Outcome, RunControl, RunResult, TurnOptions};
 use meerkat_core::run::ExtractionError;
 use meerkat_core::{OutputSchema, TerminalCause, ToolOutput};
 use meerkat_testkit::{FnTool, Script, ScriptedModel};
@@ -47,13 +47,37 @@ async fn raw_and_wrapped_schemas_return_the_value() {
 async fn turn_limit_bounds_extraction() {
     let world = World::new(vec![Script::say("no JSON"); 50]);
     world.configure(json!({"agent": {"max_turns": 5}})).await;
-    let turn = TurnOptions { structured_output_retries: Some(10_000), ..asking(count(), say("how many?")) };
+    let turn = TurnOptions { structured_output_retries: Some(100), ..asking(count(), say("how many?")) };
     let done = world.create(turn).await.unwrap();
     assert_eq!((done.report.steps, world.model.seen().len()), (5, 5));
     let done = completion(done);
     let error = done.extraction_error.unwrap();
     assert_eq!((error.attempts, error.reason.as_str()), (4, "the run reached its limit of 5 model calls"));
     assert_eq!(done.cause, Some(TerminalCause::TurnLimitReached));
+}
+
+#[tokio::test]
+async fn run_that_never_waits_can_be_cancelled() {
+    // The model, the store, and this test share one thread.
+    let world = World::in_memory(vec![Script::say("no JSON"); 200], [], None);
+    let turn = TurnOptions { structured_output_retries: Some(100), ..asking(count(), say("how many?")) };
+    let (sessions, control) = (world.sessions(), RunControl::default());
+    let run = control.clone();
+    let running = tokio::spawn(async move { sessions.create(Default::default(), turn, run).await });
+    world.model.wait_for_requests(2).await;
+    control.cancel.cancel();
+    let done = completion(running.await.unwrap().unwrap());
+    assert_eq!(done.extraction_error.unwrap().reason, "the run was interrupted");
+    assert!(world.model.seen().len() < 10, "{}", world.model.seen().len());
+}
+
+#[tokio::test]
+async fn unmatchable_schema_is_rejected_before_any_call() {
+    let world = World::new([]);
+    let error = world.create(asking(json!({"not": {}}), say("how many?"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParams);
+    assert_eq!(error.to_string(), "`output_schema` cannot be met: no value matches `#`");
+    assert_eq!(world.model.seen(), []);
 }
 
 #[tokio::test]

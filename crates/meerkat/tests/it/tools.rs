@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use meerkat_core::{Invocation, Tool, ToolConfigChange, ToolConfigOperation, ToolOutput, ToolSource};
 use meerkat_testkit::{FnTool, Recorder, Script, ScriptedModel};
@@ -200,4 +201,25 @@ async fn long_result_is_truncated_and_stored_in_full() {
     let id = line.split("blob_id ").nth(1).unwrap().split(' ').next().unwrap();
     let full = world.runtime.blob(&id.parse().unwrap()).await.unwrap();
     assert_eq!((full.media_type.as_str(), full.data.len()), ("text/plain", 200_011));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timeout_ends_a_call_that_blocks_its_thread() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let block = FnTool::new("block", move |_| {
+        let blocked = Arc::clone(&blocked);
+        async move {
+            let _ = blocked.lock().unwrap().recv();
+            ToolOutput::text("released")
+        }
+    });
+    let world = World::with(ScriptedModel::new([calls(["block"])]), [block]);
+    world.configure(json!({"tools": {"default_timeout": "100ms"}})).await;
+    let done = tokio::time::timeout(Duration::from_secs(60), world.create(say("go"))).await;
+    let id = done.expect("the run does not wait for the call").unwrap().session_id;
+    let expected =
+        r#"results: c1={"error":"timeout","message":"`block` took longer than 100 ms and was stopped"}"#;
+    assert_eq!(world.lines(id).await[2], expected);
+    drop(release);
 }

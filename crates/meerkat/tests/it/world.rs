@@ -5,7 +5,8 @@ use std::sync::Arc;
 use meerkat::operations::{Call, find};
 use meerkat::{
     ConfigAccess, ConfigChange, Content, Error, ErrorKind, NewSessionOptions, Outcome, Realm, RunControl,
-    RunInput, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, TurnOptions,
+    RunHandle, RunInput, RunRequest, RunResult, Runtime, RuntimeOptions, SessionId, SessionService, Target,
+    TurnOptions,
 };
 use meerkat_contracts::ToolHandler;
 use meerkat_core::{Clock, Tool, ToolResult};
@@ -182,6 +183,11 @@ impl World {
     pub(crate) fn start(&self, id: SessionId, turn: TurnOptions, control: RunControl) -> Running {
         let sessions = self.sessions();
         tokio::spawn(async move { sessions.start_turn(id, turn, control).await })
+    }
+
+    /// Starts a run and returns its handle.
+    pub(crate) async fn handle(&self, id: SessionId, turn: TurnOptions, control: RunControl) -> RunHandle {
+        self.sessions().run(RunRequest { target: Target::Existing(id), turn, control }).await.unwrap()
     }
 
     /// Creates a session with a run that waits for the model. The script must start with a response and then hang.

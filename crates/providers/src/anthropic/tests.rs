@@ -181,7 +181,7 @@ fn read(pieces: &[&[u8]]) -> Read {
         match delta {
             Delta::Text(text) => seen.0.push_str(&text),
             Delta::Reasoning(text) => seen.1.push_str(&text),
-            Delta::ToolOmitted { .. } => panic!("a decoder does not omit tools"),
+            Delta::Received | Delta::ToolOmitted { .. } => panic!("a decoder does not omit tools"),
         }
     };
     let wire = wire();

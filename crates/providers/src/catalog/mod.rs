@@ -70,7 +70,7 @@ pub struct CatalogEntry {
     pub context_window: u64,
     /// Maximum number of output tokens.
     pub max_output_tokens: u32,
-    /// Time limit for one call, in seconds.
+    /// Time after which a call that receives nothing has failed, in seconds.
     pub call_timeout_secs: u64,
     /// Supported values of its effort, called the thinking level by some providers; empty if it cannot be set.
     #[serde(default)]

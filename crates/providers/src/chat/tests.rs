@@ -123,7 +123,7 @@ fn replay(pieces: &[&[u8]]) -> Outcome {
     let sink = |delta| match delta {
         Delta::Text(text) => seen.lock().unwrap().0.push_str(&text),
         Delta::Reasoning(text) => seen.lock().unwrap().1.push_str(&text),
-        Delta::ToolOmitted { .. } => unreachable!(),
+        Delta::Received | Delta::ToolOmitted { .. } => unreachable!(),
     };
     pieces.iter().try_for_each(|piece| reader.feed(piece, &sink))?;
     let answer = reader.finish()?;

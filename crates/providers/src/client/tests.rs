@@ -56,7 +56,10 @@ async fn ask_for(
         let _ = socket.write_all(body).await;
     };
     let deltas = Mutex::new(Vec::new());
-    let sink = |delta| deltas.lock().unwrap().push(delta);
+    let sink = |delta| match delta {
+        Delta::Received => {}
+        delta => deltas.lock().unwrap().push(delta),
+    };
     let request = request();
     let (answer, ()) = tokio::join!(model.generate(&request, &sink), serve);
     ((deltas.into_inner().unwrap(), answer.unwrap_err()), base_url)
@@ -100,6 +103,29 @@ async fn endless_response_is_aborted() {
     let (deltas, error) = ask(chat, Provider::SelfHosted, stream.as_bytes()).await;
     assert_eq!(deltas, []);
     assert_eq!(error.to_string(), "self_hosted: the response is longer than 67108864 bytes");
+}
+
+#[tokio::test]
+async fn comments_show_that_a_response_continues() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}", listener.local_addr().unwrap());
+    let endpoint = Endpoint { base_url, key: Secret::new("k") };
+    let model = chat(ModelInfo::new("m", Provider::SelfHosted), endpoint, Http::default());
+    let (heard, mut received) = tokio::sync::mpsc::unbounded_channel();
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        assert_ne!(socket.read(&mut [0; 4096]).await.unwrap(), 0);
+        for part in [STREAM, ": still thinking\n\n"] {
+            socket.write_all(part.as_bytes()).await.unwrap();
+            assert_eq!(received.recv().await, Some(Delta::Received));
+        }
+    };
+    let sink = |delta| heard.send(delta).unwrap();
+    let request = request();
+    tokio::select! {
+        answer = model.generate(&request, &sink) => panic!("{answer:?}"),
+        () = serve => {}
+    }
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ fn run_with_too_many_steps_exits_2() {
 #[test]
 fn turn_limit_during_extraction_exits_2() {
     let rkat = Rkat::new();
-    rkat.args(["config", "set", "--toml", "agent.max_turns = 2\nagent.structured_output_retries = 1000"])
+    rkat.args(["config", "set", "--toml", "agent.max_turns = 2\nagent.structured_output_retries = 100"])
         .run()
         .text();
     let schema = r#"{"type": "object", "required": ["n"]}"#;

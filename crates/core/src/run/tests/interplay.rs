@@ -8,7 +8,7 @@ use crate::run::{Completion, Input, Outcome, RunSettings};
 use crate::{
     AgentEvent, AssistantBlock, AssistantImage, BlobId, BlobRef, BudgetLimits, Message, ModelError,
     ModelErrorKind, Provider, Retry, RetryFailure, RetryKind, RetryPlan, SchemaWarning, StopReason,
-    Timestamp, ToolOutput, Usage,
+    TerminalCause, Timestamp, ToolOutput, Usage,
 };
 
 fn searching(id: &str) -> AssistantBlock {
@@ -96,12 +96,12 @@ fn retry_reports_failure_and_plan() {
     bench.go();
     let later = Timestamp::UNIX_EPOCH + Duration::from_secs(4);
     let error = ModelError {
-        retry_after: Some(Duration::from_secs(60)),
+        retry_after: Some(Duration::from_secs(5)),
         provider: Provider::Anthropic,
         ..model_error(ModelErrorKind::RateLimited)
     };
     bench.run.feed(later, Input::Failed(error));
-    assert_eq!(bench.go(), Waiting::Pause(Duration::from_secs(6)), "limited to the run's remaining time");
+    assert_eq!(bench.go(), Waiting::Pause(Duration::from_secs(5)));
     let mut retry = retries(&bench).remove(0);
     assert!((450..=550).contains(&retry.plan.computed_delay_ms), "{retry:?}");
     retry.plan.computed_delay_ms = 500;
@@ -109,7 +109,7 @@ fn retry_reports_failure_and_plan() {
         failure: RetryFailure {
             provider: Provider::Anthropic,
             kind: RetryKind::RateLimited,
-            retry_after_ms: Some(60_000),
+            retry_after_ms: Some(5_000),
             duration_ms: Some(4_000),
             message: "no".to_owned(),
         },
@@ -117,13 +117,29 @@ fn retry_reports_failure_and_plan() {
             attempt: 1,
             max_retries: 3,
             computed_delay_ms: 500,
-            selected_delay_ms: 6_000,
-            retry_after_hint_ms: Some(60_000),
+            selected_delay_ms: 5_000,
+            retry_after_hint_ms: Some(5_000),
             rate_limit_floor_applied: false,
-            budget_capped: true,
+            budget_capped: false,
         },
     };
     assert_eq!(retry, expected);
+}
+
+#[test]
+fn run_without_time_for_a_retry_ends_at_once() {
+    let budget = BudgetLimits { max_duration_secs: Some(30), ..BudgetLimits::default() };
+    let mut bench = Bench::new(RunSettings { budget, ..settings() }, Durable::default(), prompt("go"));
+    bench.go();
+    assert_eq!(bench.feed(Input::Failed(model_error(ModelErrorKind::RateLimited))), Waiting::End);
+    let expected = Completion {
+        text: "streamed".to_owned(),
+        cause: Some(TerminalCause::BudgetExhausted),
+        last_failure: Some("no".to_owned()),
+        ..Completion::default()
+    };
+    assert_eq!(bench.report.as_ref().unwrap().outcome, Outcome::Completed(expected));
+    assert_eq!(retries(&bench), []);
 }
 
 #[test]

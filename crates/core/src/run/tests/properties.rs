@@ -153,6 +153,7 @@ impl Session {
                     flight.vetting = Some(calls.into_iter().map(|call| call.id).collect())
                 }
                 Effect::Sleep(_) => flight.resting = true,
+                Effect::Stop(stop) => run.feed(now, Input::stop(stop)),
                 Effect::CancelAll => flight = Flight::default(),
                 Effect::Wait => {
                     let input = self.next_input(&mut flight);

@@ -274,6 +274,9 @@ impl Bench {
                     waiting = Waiting::CheckingCalls(calls.into_iter().map(|call| call.id).collect());
                 }
                 Effect::Sleep(delay) => waiting = Waiting::Pause(delay),
+                Effect::Stop(stop) => {
+                    self.run.feed(Timestamp::UNIX_EPOCH, Input::Stop { stop, partial: "streamed".to_owned() })
+                }
                 Effect::CancelAll => waiting = Waiting::Nothing,
                 Effect::Wait => return waiting,
                 Effect::End(report) => {

@@ -73,6 +73,7 @@ async fn deltas_concatenate_to_the_text() {
                 Delta::Text(piece) => spoken.push_str(piece),
                 Delta::Reasoning(piece) => thought.push_str(piece),
                 Delta::ToolOmitted { tool, .. } => panic!("{tool} is omitted"),
+                Delta::Received => {}
             }
         }
         assert_eq!(format_blocks(&answer), [format!("reasoning {thought}"), format!("text {spoken}")]);

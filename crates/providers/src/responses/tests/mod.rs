@@ -146,7 +146,7 @@ fn read<'a>(provider: Provider, chunks: impl IntoIterator<Item = &'a [u8]>) -> R
         match delta {
             Delta::Text(text) => seen.0.push_str(&text),
             Delta::Reasoning(text) => seen.1.push_str(&text),
-            Delta::ToolOmitted { .. } => {}
+            Delta::Received | Delta::ToolOmitted { .. } => {}
         }
     };
     let answer = answer(provider, chunks, &sink);
