@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use meerkat::operations::{Call, find};
-use meerkat::{ArchivedFilter, Error, ErrorKind, RunControl, SessionQuery, SessionView, UnreadableSession};
+use meerkat::{
+    ArchivedFilter, Error, ErrorKind, RunControl, SessionQuery, SessionView, UnreadableSession, excerpt,
+};
 use rmcp::ErrorData;
 use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
@@ -163,7 +165,7 @@ impl RealmService {
         value: &str,
     ) -> Result<Vec<String>, ErrorData> {
         if !TEMPLATES.iter().any(|known| known.uri_template == template) {
-            return Err(ErrorData::invalid_params(format!("unknown template `{template}`"), None));
+            return Err(ErrorData::invalid_params(format!("unknown template `{}`", excerpt(template)), None));
         }
         if argument != "id" || self.host.is_fresh() {
             return Ok(Vec::new());
@@ -217,7 +219,7 @@ pub(super) fn unknown_cursor() -> ErrorData {
 }
 
 pub(super) fn not_found(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(format!("unknown resource `{uri}`"), Some(json!({ "uri": uri })))
+    ErrorData::resource_not_found(format!("unknown resource `{}`", excerpt(uri)), Some(json!({ "uri": uri })))
 }
 
 /// Builds the error of a failed request. Only the codes of JSON-RPC itself are used, because MCP assigns other meanings

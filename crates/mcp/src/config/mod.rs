@@ -13,6 +13,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use meerkat_core::excerpt;
 use serde_json::Value;
 
 pub use edit::{add_server, remove_server};
@@ -124,7 +125,7 @@ pub struct FieldError {
 
 impl FieldError {
     pub(crate) fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
+        Self { field: excerpt(field), message: message.into() }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use meerkat_core::excerpt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +14,7 @@ pub struct HumanDuration(pub Duration);
 
 /// Error of an invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid duration `{0}`; expected a value such as `500ms`, `30s`, `10m`, or `2h`")]
+#[error("invalid duration `{}`; expected a value such as `500ms`, `30s`, `10m`, or `2h`", excerpt(.0))]
 pub struct ParseDurationError(String);
 
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
