@@ -29,6 +29,7 @@ pub struct McpServerInput {
     pub env: Option<BTreeMap<String, String>>,
     /// The server's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^https?://\S|\$\{"))]
     pub url: Option<String>,
     /// Headers of every request to the URL.
     #[serde(skip_serializing_if = "Option::is_none")]

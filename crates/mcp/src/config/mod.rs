@@ -127,6 +127,12 @@ impl FieldError {
     pub(crate) fn new(field: &str, message: impl Into<String>) -> Self {
         Self { field: excerpt(field), message: message.into() }
     }
+
+    /// Returns the error with its field named as part of another.
+    #[must_use]
+    pub fn within(self, parent: &str) -> Self {
+        Self { field: format!("{parent}.{}", self.field), ..self }
+    }
 }
 
 impl TransportConfig {

@@ -14,7 +14,7 @@ pub struct HumanDuration(pub Duration);
 
 /// Error of an invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid duration `{}`; expected a value such as `500ms`, `30s`, `10m`, or `2h`", excerpt(.0))]
+#[error("invalid duration `{0}`; expected a value such as `500ms`, `30s`, `10m`, or `2h`")]
 pub struct ParseDurationError(String);
 
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
@@ -23,7 +23,7 @@ impl FromStr for HumanDuration {
     type Err = ParseDurationError;
 
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
-        let error = || ParseDurationError(text.chars().take(40).collect());
+        let error = || ParseDurationError(excerpt(text));
         let digits = text.trim().find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
         let (number, unit) = text.trim().split_at(digits);
         let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(error)?;
@@ -48,7 +48,7 @@ impl Serialize for HumanDuration {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a duration such as `30s`, or a whole number of milliseconds")]
 enum TextOrMillis {
     Text(String),
     Millis(u64),

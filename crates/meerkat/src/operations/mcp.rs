@@ -31,7 +31,7 @@ impl Operation for McpAdd {
     async fn call(call: Call, input: McpAddRequest) -> Result<McpReply, Error> {
         let entry = serde_json::to_value(&input.server_config).map_err(RecordError::Encode)?;
         let server = ServerConfig::from_json(&entry)
-            .map_err(|error| Error::arguments(format!("server_config.{error}")))?;
+            .map_err(|error| Error::arguments(error.within("server_config").to_string()))?;
         let (persistence, name) = (persistence(input.persisted), server.name.clone());
         let change = SessionServerChange::Add { server: Box::new(server), persistence };
         let session = stage(&call, input.session_id, change).await?;
