@@ -71,7 +71,6 @@ macro_rules! run_options {
             skill_refs as skills: Option<Vec<SkillRef>> => Vec<SkillKey>, run, "--skill",
                 "Skills to load for this run.",
                 "Skills to load for this run.";
-            #[schemars(length(max = 0))]
             skill_references as skill_references: Option<Vec<String>> => Vec<String>, run, "",
                 "No longer accepted; use `skill_refs`.",
                 "No longer accepted; use `skill_refs`.";

@@ -258,8 +258,12 @@ fn describe(error: &ValidationError<'_>) -> (String, String) {
     {
         return closest;
     }
-    let value = format!("`{}`", excerpt(&error.instance().to_string()));
-    (dotted(error.instance_path().as_str()), error.masked_with(value).to_string())
+    let message = match (error.kind(), &**error.instance()) {
+        (ValidationErrorKind::Pattern { pattern }, _) if pattern == r"\S" => "must not be blank".to_owned(),
+        (_, Value::String(text)) => error.masked_with(format!("`{}`", excerpt(text))).to_string(),
+        (_, value) => error.masked_with(format!("`{}`", excerpt(&value.to_string()))).to_string(),
+    };
+    (dotted(error.instance_path().as_str()), message)
 }
 
 /// Finds the session that a request refers to, so that its error can name the session.

@@ -15,7 +15,8 @@ const SEED: u64 = 7;
 const CASES: usize = 100;
 
 /// Reasons to reject input that matches the schema: they depend on other fields, or on the state.
-const REASONS: [&str; 21] = [
+const REASONS: [&str; 22] = [
+    "`skill_references` is no longer accepted",
     "the session has no MCP server named",
     "cannot use an environment variable here",
     "cannot be combined with `command`",

@@ -360,7 +360,7 @@ async fn invalid_requests_are_rejected_with_advice() {
         (
             "meerkat_mcp_remove",
             json!({ "session_id": id, "server_name": " " }),
-            "`server_name` must not be blank",
+            "`server_name`: must not be blank",
         ),
         (
             "meerkat_mcp_remove",
