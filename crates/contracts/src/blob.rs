@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlobRequest {
     /// The blob's id: `sha256:` and 64 hexadecimal digits.
-    pub blob_id: String,
+    pub blob_id: BlobId,
 }
 
 /// A blob and its content.

@@ -1,6 +1,6 @@
 //! Event streams on the wire.
 
-use meerkat_core::SessionId;
+use meerkat_core::{SessionId, StreamId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamOpenRequest {
     /// The session; it need not be running.
-    pub session_id: String,
+    pub session_id: SessionId,
     /// Start after the event with this `seq`, as far back as events are retained; 0 for all of them. Only new events
     /// if omitted. Events that are no longer retained are replaced by one `stream_truncated` event.
     pub after: Option<u64>,
@@ -19,7 +19,7 @@ pub struct StreamOpenRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StreamOpenReply {
     /// The stream, for `meerkat_event_stream_read`.
-    pub stream_id: String,
+    pub stream_id: StreamId,
     /// The session.
     pub session_id: SessionId,
 }
@@ -28,12 +28,14 @@ pub struct StreamOpenReply {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamReadRequest {
     /// The stream, from `meerkat_event_stream_open`.
-    pub stream_id: String,
+    pub stream_id: StreamId,
     /// Maximum time to wait for an event, in milliseconds (default 5000, at most 600000; 0 returns immediately).
+    #[schemars(range(max = 600_000))]
     pub timeout_ms: Option<u64>,
     /// Wait indefinitely; `timeout_ms` is ignored.
     pub no_timeout: Option<bool>,
     /// Return up to this many events, in `events`; if omitted, one event is returned, in `event`.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
 }
 
@@ -53,7 +55,7 @@ pub enum StreamStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StreamReadReply {
     /// The stream.
-    pub stream_id: String,
+    pub stream_id: StreamId,
     /// The session.
     pub session_id: SessionId,
     /// `event`, `timeout`, or `closed`.
@@ -73,14 +75,14 @@ pub struct StreamReadReply {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamCloseRequest {
     /// The stream.
-    pub stream_id: String,
+    pub stream_id: StreamId,
 }
 
 /// A closed stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StreamCloseReply {
     /// The stream.
-    pub stream_id: String,
+    pub stream_id: StreamId,
     /// Whether it was open.
     pub closed: bool,
     /// The session, if it was open.

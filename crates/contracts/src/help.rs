@@ -4,10 +4,13 @@ use meerkat_core::Provider;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::NOT_BLANK;
+
 /// Question about how to use Meerkat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HelpRequest {
     /// The question.
+    #[schemars(regex(pattern = NOT_BLANK))]
     pub question: String,
     /// Text the question refers to, such as a prompt you want to run; it is treated as data, not instructions.
     pub prompt: Option<String>,
@@ -16,8 +19,10 @@ pub struct HelpRequest {
     /// Model that answers; the config's default if omitted.
     pub model: Option<String>,
     /// Model provider: `anthropic`, `openai`, `gemini`, or `self_hosted`.
+    #[schemars(with = "Option<String>", extend("enum" = ["anthropic", "openai", "gemini", "self_hosted", null]))]
     pub provider: Option<Provider>,
     /// Maximum length of the answer, in tokens.
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
 }
 

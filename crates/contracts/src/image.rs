@@ -20,14 +20,17 @@ pub struct ImageInput {
     /// Images to use as a reference.
     pub reference_images: Option<Vec<ImageRef>>,
     /// `auto`, or pixels such as `1024x1024`, `1024x1536`, or `1536x1024`.
+    #[schemars(regex(pattern = "^(auto|[0-9]+x[0-9]+)$"))]
     pub size: Option<String>,
     /// Quality of the image.
     pub quality: Option<ImageQuality>,
     /// Encoding of the image.
     pub format: Option<ImageEncoding>,
     /// Number of images; only 1 is supported.
+    #[schemars(range(min = 1, max = 1))]
     pub count: Option<u32>,
     /// Alias for `count`.
+    #[schemars(range(min = 1, max = 1))]
     pub n: Option<u32>,
     /// Always `auto`.
     pub target: Option<ImageTarget>,

@@ -3,6 +3,9 @@
 //! Wire names that differ from the code's own terms are confined to this crate: the contract uses `turn` for a run or
 //! a step.
 
+/// Pattern of a text that must not be blank.
+const NOT_BLANK: &str = r"\S";
+
 mod blob;
 mod config;
 mod error;

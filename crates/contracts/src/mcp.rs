@@ -6,6 +6,8 @@ use meerkat_core::SessionId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::NOT_BLANK;
+
 /// An MCP server: a command to start (`command`, `args`, `env`) or a URL (`url`, `headers`, `transport`).
 /// `${NAME}` in a value expands to an environment variable of this process; in `url` and `headers`, only the owner may
 /// use it.
@@ -13,9 +15,11 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct McpServerInput {
     /// Its name: letters, digits, `_`, `-`, and `.`; its tools are named `NAME__TOOL`.
+    #[schemars(regex(pattern = "^[a-zA-Z0-9_.-]{1,64}$"))]
     pub name: String,
     /// The command to start.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = NOT_BLANK))]
     pub command: Option<String>,
     /// Arguments of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,18 +29,22 @@ pub struct McpServerInput {
     pub env: Option<BTreeMap<String, String>>,
     /// The server's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^https?://\S|\$\{"))]
     pub url: Option<String>,
     /// Headers of every request to the URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
     /// `streamable-http` or `sse`, for a URL; detected if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["streamable-http", "http", "sse", "stdio", null]))]
     pub transport: Option<String>,
     /// Time limit for connecting and listing tools, in seconds (default 10).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
     pub connect_timeout_secs: Option<u64>,
     /// Seconds a call may take without a response or progress (default 300).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
     pub tool_timeout_secs: Option<u64>,
     /// Whether runs fail to start without it; for persisted servers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +54,7 @@ pub struct McpServerInput {
     pub enabled: Option<bool>,
     /// Protocol era: `auto` (the default), `legacy`, or `modern`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["auto", "legacy", "modern", null]))]
     pub era: Option<String>,
     /// Expose only these of its tools.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +69,7 @@ pub struct McpServerInput {
 #[serde(deny_unknown_fields)]
 pub struct McpAddRequest {
     /// The session.
-    pub session_id: String,
+    pub session_id: SessionId,
     /// The server.
     pub server_config: McpServerInput,
     /// Also write it to the project's `.rkat/mcp.toml` (default false).
@@ -71,8 +80,9 @@ pub struct McpAddRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct McpRemoveRequest {
     /// The session.
-    pub session_id: String,
+    pub session_id: SessionId,
     /// The server.
+    #[schemars(regex(pattern = NOT_BLANK))]
     pub server_name: String,
     /// Also remove it from the project's `.rkat/mcp.toml` (default false).
     pub persisted: Option<bool>,
@@ -82,8 +92,9 @@ pub struct McpRemoveRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct McpReloadRequest {
     /// The session.
-    pub session_id: String,
+    pub session_id: SessionId,
     /// The server; all of the session's servers if omitted.
+    #[schemars(regex(pattern = NOT_BLANK))]
     pub server_name: Option<String>,
     /// Accepted but ignored.
     pub persisted: Option<bool>,

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use meerkat_core::{ApprovalPolicy, BudgetLimits, Content, Provider};
-use schemars::JsonSchema;
+use meerkat_core::{ApprovalPolicy, BudgetLimits, Content, ContentBlock, Provider, SessionId};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ApprovalInput, BuiltinConfig, ToolHandler, ToolOverlayInput, ToolResultInput};
+use crate::{ApprovalInput, BuiltinConfig, NOT_BLANK, ToolHandler, ToolOverlayInput, ToolResultInput};
 
-/// Passes the options that every run has to another macro. A row contains the name on the wire, the name in the crate,
-/// both types, whether the session keeps the option as it is (`session`), keeps what it resolves to (`resolved`), or
+/// Passes the options that every run has to another macro. A row contains the bounds on the wire, the name on the wire, the name
+/// in the crate, both types, whether the session keeps the option as it is (`session`), keeps what it resolves to (`resolved`), or
 /// forgets it (`run`), its flag on the command line, and its descriptions for `meerkat_run` and `meerkat_resume`. The types must be imported where the macro is used.
 #[macro_export]
 macro_rules! run_options {
@@ -22,6 +22,7 @@ macro_rules! run_options {
             model as model: Option<String> => Option<String>, resolved, "--model",
                 "The model, such as `claude-opus-4-6`; the config's default if omitted. `offline` needs no API key.",
                 "Another model for the rest of the session.";
+            #[schemars(range(min = 1))]
             max_tokens as max_tokens: Option<u32> => Option<u32>, session, "--max-tokens",
                 "Maximum output tokens per step.",
                 "Maximum output tokens per step; unchanged if omitted.";
@@ -32,6 +33,7 @@ macro_rules! run_options {
                 "JSON Schema for a structured result in addition to the text, or a wrapper `{schema, name, \
                  strict, compat}`.",
                 "JSON Schema for a structured result of this run.";
+            #[schemars(range(max = $crate::MAX_OUTPUT_RETRIES))]
             structured_output_retries as structured_output_retries: Option<u32> => Option<u32>, session, "",
                 "Retries when structured output fails validation, at most 100 (default 2).",
                 "Retries when structured output fails validation, at most 100; unchanged if omitted.";
@@ -79,15 +81,16 @@ macro_rules! run_options {
 
 macro_rules! requests {
     ($(
+        $(#[$rule:meta])*
         $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
     )*) => {
         /// Request to start a session and run its first prompt.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[schemars(transform = limit_retries)]
         pub struct RunRequest {
             /// The prompt: a string, or a list of text, image, and video blocks.
+            #[schemars(schema_with = "prompt_schema")]
             pub prompt: Content,
-            $(#[doc = $run] pub $wire: $type,)*
+            $(#[doc = $run] $(#[$rule])* pub $wire: $type,)*
             /// Keep the session alive for messages from other agents; needs `comms_name`.
             #[serde(alias = "host_mode")]
             pub keep_alive: Option<bool>,
@@ -103,10 +106,9 @@ macro_rules! requests {
 
         /// Request to resume a session, or to send it the results of pending tool calls.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[schemars(transform = limit_retries)]
         pub struct ResumeRequest {
             /// The session.
-            pub session_id: String,
+            pub session_id: SessionId,
             /// The prompt, a string or a list of blocks; may be empty if `tool_results` or `approvals` is set.
             #[serde(default)]
             pub prompt: Content,
@@ -114,7 +116,7 @@ macro_rules! requests {
             pub tool_results: Option<Vec<ToolResultInput>>,
             /// The user's decisions on all calls in `pending_approvals`. Leave `prompt` empty.
             pub approvals: Option<Vec<ApprovalInput>>,
-            $(#[doc = $resume] pub $wire: $type,)*
+            $(#[doc = $resume] $(#[$rule])* pub $wire: $type,)*
             /// Keep the session alive for messages from other agents; unchanged if omitted.
             #[serde(alias = "host_mode")]
             pub keep_alive: Option<bool>,
@@ -139,18 +141,24 @@ run_options!(requests);
 /// Maximum number of retries when structured output fails validation.
 pub const MAX_OUTPUT_RETRIES: u32 = 100;
 
-fn limit_retries(schema: &mut schemars::Schema) {
-    if let Some(retries) = schema.pointer_mut("/properties/structured_output_retries") {
-        retries["maximum"] = MAX_OUTPUT_RETRIES.into();
-    }
+/// Returns the schema of a prompt, which must not be empty.
+fn prompt_schema(generator: &mut SchemaGenerator) -> Schema {
+    let block = generator.subschema_for::<ContentBlock>();
+    let blocks = json_schema!({ "type": "array", "items": block, "minItems": 1 });
+    json_schema!({ "anyOf": [{ "type": "string", "pattern": NOT_BLANK }, blocks] })
 }
+
+/// Pattern of a skill's name.
+const SKILL_NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 
 /// Key of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillKey {
     /// Id of the source it comes from.
+    #[schemars(extend("format" = "uuid"))]
     pub source_uuid: String,
     /// Name of the skill.
+    #[schemars(regex(pattern = SKILL_NAME))]
     pub skill_name: String,
 }
 
@@ -168,8 +176,10 @@ pub struct SkillRef {
     /// Always `structured`.
     pub kind: SkillRefKind,
     /// Id of the source it comes from.
+    #[schemars(extend("format" = "uuid"))]
     pub source_uuid: String,
     /// Name of the skill.
+    #[schemars(regex(pattern = SKILL_NAME))]
     pub skill_name: String,
 }
 
@@ -189,6 +199,7 @@ pub struct SkillsRequest {
     /// Skill to inspect.
     pub skill_key: Option<SkillKey>,
     /// Id of the source to load it from; overrides the key's source.
+    #[schemars(extend("format" = "uuid"))]
     pub source: Option<String>,
 }
 

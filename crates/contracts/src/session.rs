@@ -16,12 +16,14 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolHandler {
     /// Name of the tool.
+    #[schemars(regex(pattern = "^[a-zA-Z0-9_-]{1,64}$"))]
     pub name: String,
     /// Description of the tool, for the model.
     pub description: String,
     /// JSON Schema of its input.
     pub input_schema: Map<String, Value>,
     /// Always `callback`, the default: you run the tool and send its result with `meerkat_resume`.
+    #[schemars(extend("enum" = [Self::CALLBACK, null]))]
     pub handler: Option<String>,
 }
 
@@ -36,6 +38,7 @@ pub struct BuiltinConfig {
     /// Enable or disable shell tools; the config decides if omitted.
     pub enable_shell: Option<bool>,
     /// Timeout of a shell command, in seconds (default 30).
+    #[schemars(range(min = 1))]
     pub shell_timeout_secs: Option<u64>,
 }
 
@@ -56,7 +59,7 @@ pub struct ApprovalInput {
     /// Whether it may run.
     pub approve: bool,
     /// Expiry time of the question, from `pending_approvals`; if set, only that question is answered.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub expires_at: Option<Timestamp>,
     /// Reason for a denial, for the agent.
     pub reason: Option<String>,
@@ -243,7 +246,7 @@ impl JsonSchema for RunReply {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionRequest {
     /// The session.
-    pub session_id: String,
+    pub session_id: SessionId,
 }
 
 /// A session's state and usage.
@@ -307,7 +310,7 @@ pub struct Billing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRequest {
     /// The session.
-    pub session_id: String,
+    pub session_id: SessionId,
     /// Number of messages to skip, from the oldest (default 0).
     pub offset: Option<u64>,
     /// Maximum number of messages to return (default: all that fit in a reply).

@@ -21,6 +21,7 @@ pub struct BudgetLimits {
     pub max_tool_calls: Option<u32>,
     /// Maximum cost in US dollars, if the model's price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.000_001))]
     pub max_cost_usd: Option<Usd>,
 }
 

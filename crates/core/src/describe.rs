@@ -18,12 +18,12 @@ pub fn output_schema<T: JsonSchema>() -> Value {
 
 fn schema<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.contract = contract;
+        settings.contract = contract.clone();
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    drop_formats(&mut value);
+    replace_formats(&mut value, &contract);
     if let Some(root) = value.as_object_mut() {
         root.shift_remove("title");
         root.shift_remove("description");
@@ -31,19 +31,24 @@ fn schema<T: JsonSchema>(contract: Contract) -> Value {
     value
 }
 
-/// Removes number formats from a schema: clients that do not know them log a warning for each.
-fn drop_formats(schema: &mut Value) {
+/// Removes number formats from a schema: clients that do not know them log a warning for each. In an input schema, a
+/// bound takes the place of a format that implies one.
+fn replace_formats(schema: &mut Value, contract: &Contract) {
     const WIDTHS: [&str; 12] = [
         "int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float",
         "double",
     ];
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(drop_formats),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_formats(item, contract)),
         Value::Object(object) => {
-            if object.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
-                object.shift_remove("format");
+            let is_width = |value: &Value| value.as_str().is_some_and(|name| WIDTHS.contains(&name));
+            if object.get("format").is_some_and(is_width) {
+                let format = object.shift_remove("format");
+                if contract.is_deserialize() && format == Some("uint32".into()) {
+                    object.entry("maximum").or_insert_with(|| u32::MAX.into());
+                }
             }
-            object.values_mut().for_each(drop_formats);
+            object.values_mut().for_each(|value| replace_formats(value, contract));
         }
         _ => {}
     }

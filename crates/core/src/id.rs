@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::excerpt;
+
 /// Error from parsing an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
@@ -25,8 +27,9 @@ pub enum IdError {
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         #[serde(transparent)]
+        #[schemars(extend("format" = "uuid"))]
         pub struct $name(#[schemars(with = "String")] Uuid);
 
         impl $name {
@@ -53,9 +56,20 @@ macro_rules! uuid_id {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                Uuid::try_parse(text)
-                    .map(Self)
-                    .map_err(|_| IdError::NotUuid(text.chars().take(80).collect(), $what))
+                Uuid::try_parse(text).map(Self).map_err(|_| IdError::NotUuid(excerpt(text), $what))
+            }
+        }
+
+        decoded_from_text!($name);
+    };
+}
+
+/// Decodes an id by parsing its text, for an error that describes the expected form.
+macro_rules! decoded_from_text {
+    ($name:ident) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
             }
         }
     };
@@ -78,11 +92,7 @@ macro_rules! text_id {
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
-        }
+        decoded_from_text!($name);
     };
 }
 
@@ -100,6 +110,11 @@ uuid_id!(
     /// Id of one event on a stream.
     EventId,
     "event id"
+);
+uuid_id!(
+    /// Id of an event stream.
+    StreamId,
+    "stream id"
 );
 
 /// Name of a realm, the unit of sharing.
@@ -126,7 +141,7 @@ impl FromStr for RealmId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let invalid = |why| Err(IdError::Realm(text.chars().take(80).collect(), why));
+        let invalid = |why| Err(IdError::Realm(excerpt(text), why));
         if text.is_empty() || text.len() > 64 {
             return invalid("it must have 1 to 64 characters");
         }
@@ -145,6 +160,7 @@ text_id!(RealmId);
 /// Id of a blob, derived from its content: `sha256:` and the digest in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(extend("pattern" = "^sha256:[0-9a-f]{64}$"))]
 pub struct BlobId(String);
 
 impl BlobId {
@@ -165,7 +181,7 @@ impl FromStr for BlobId {
         if hex.len() == 64 && hex.bytes().all(lower_hex) {
             return Ok(Self(text.to_owned()));
         }
-        Err(IdError::Blob(text.chars().take(80).collect()))
+        Err(IdError::Blob(excerpt(text)))
     }
 }
 

@@ -10,6 +10,7 @@ mod call;
 mod clock;
 mod compact;
 mod content;
+mod decode;
 mod describe;
 mod error;
 mod event;
@@ -38,6 +39,7 @@ pub use call::{ToolCall, ToolDef, ToolResult};
 pub use clock::Clock;
 pub use compact::{CompactionPolicy, FindPinned, PinnedText, estimate_tokens};
 pub use content::{Content, ContentBlock, MediaSource};
+pub use decode::{at_path, decode, plain_error};
 pub use describe::{input_schema, output_schema};
 pub use error::ErrorKind;
 pub use event::{
@@ -50,7 +52,7 @@ pub use hook::{
     HookInvocation, HookMode, HookOutput, HookPoints, HookRequest, HookResponse, HookRuntime, HookSet,
     HookSetError, HookToolCall, HookToolResult, HookVerdict, SecretMap, evaluate_hook,
 };
-pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId};
+pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId, StreamId};
 pub use image::{Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageResponse, ImageSize};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
@@ -59,7 +61,7 @@ pub use model::{
     ModelResponse, Provider, ResponseStatus,
 };
 pub use money::{Price, Usd};
-pub use printable::{escape_line, escape_text};
+pub use printable::{escape_line, escape_text, excerpt};
 pub use redact::{Cut, Redactor, percent_decoded};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};

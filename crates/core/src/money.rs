@@ -72,7 +72,7 @@ impl JsonSchema for Usd {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "number", "minimum": 0 })
+        schemars::json_schema!({ "type": "number", "minimum": 0, "exclusiveMaximum": 1e12 })
     }
 }
 

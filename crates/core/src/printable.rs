@@ -24,6 +24,15 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, |letter| !is_unsafe(letter) && !is_invisible(letter))
 }
 
+/// Returns the start of a text from outside, on one line, for an error message.
+#[must_use]
+pub fn excerpt(text: &str) -> String {
+    /// Maximum length in characters, before escaping.
+    const MAX: usize = 120;
+    let Some((end, _)) = text.char_indices().nth(MAX) else { return escape_line(text).into_owned() };
+    format!("{}…", escape_line(&text[..end]))
+}
+
 fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     if text.chars().all(&is_kept) {
         return Cow::Borrowed(text);

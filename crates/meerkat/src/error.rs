@@ -2,7 +2,9 @@
 
 use meerkat_contracts::ErrorBody;
 use meerkat_core::run::{Failure, InputError};
-use meerkat_core::{ApprovalRequest, ErrorKind, IdError, SchemaError, SessionId, TerminalCause, ToolCall};
+use meerkat_core::{
+    ApprovalRequest, ErrorKind, IdError, SchemaError, SessionId, TerminalCause, ToolCall, excerpt,
+};
 use serde_json::{Value, json};
 
 use crate::coded::Coded;
@@ -52,7 +54,7 @@ pub enum Error {
     #[error(transparent)]
     SchemaRules(#[from] InvalidSchema),
     /// No operation has this name.
-    #[error("unknown operation `{0}`")]
+    #[error("unknown operation `{}`", excerpt(.0))]
     UnknownOperation(String),
     /// The run was rejected before it started; nothing was stored.
     #[error("{}", .0.message)]

@@ -34,7 +34,6 @@ mod error;
 mod events;
 mod help;
 mod hooks;
-mod json;
 mod models;
 pub mod operations;
 mod panics;
@@ -77,7 +76,7 @@ pub use meerkat_core::{
     HookFailure, HookInvocation, HookOutput, HookRuntime, IdError, Message, Model, OutputSchema, Provider,
     RealmId, Redactor, RunId, SchemaError, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall,
     ToolFailure, ToolImpact, ToolOutput, ToolResult, ToolSource, TraceContext, Usage, Usd, escape_line,
-    escape_text,
+    escape_text, excerpt,
 };
 /// Server of the iii protocol.
 #[cfg(feature = "registry")]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use meerkat_core::ErrorKind;
+use meerkat_core::{ErrorKind, excerpt};
 
 use crate::SkillKey;
 
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("no skill named `{0}`; run `rkat skill list` to see all skills")]
     NoSuchName(String),
     /// No skill has this key.
-    #[error("no skill has the key `{0}`; list skills with `meerkat_skills` and the action `list`")]
+    #[error("no skill has the key `{}`; list skills with `meerkat_skills` and the action `list`", excerpt(&.0.to_string()))]
     NoSuchKey(SkillKey),
     /// The skill exists, but a setting hides it.
     #[error("the skill `{name}` is not available because {why}; {fix}")]
@@ -60,7 +60,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The skill has no such file.
-    #[error("the skill has no file `{0}`; check its file list")]
+    #[error("the skill has no file `{}`; check its file list", excerpt(.0))]
     NoSuchFile(String),
     /// The URI does not name a skill file.
     #[error("`{0}` is not the URI of a skill file; expected `skill://NAME/SKILL.md` or a file next to it")]

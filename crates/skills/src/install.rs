@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meerkat_core::excerpt;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{open_lock, put_dir, read_bounded, refuse_link, write_atomic};
@@ -239,7 +240,7 @@ pub fn create(root: &Path, name: &str, description: &str) -> Result<PathBuf, Err
 
 fn parse_name(name: &str) -> Result<SkillName, Error> {
     name.parse().map_err(|_| Error::BadName {
-        name: name.chars().take(80).collect(),
+        name: excerpt(name),
         why: "may contain only lowercase letters, digits, and hyphens",
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use meerkat_core::excerpt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -59,7 +60,7 @@ impl FromStr for SourceId {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        Uuid::try_parse(text).map(Self).map_err(|_| KeyError::Source(bounded(text)))
+        Uuid::try_parse(text).map(Self).map_err(|_| KeyError::Source(excerpt(text)))
     }
 }
 
@@ -109,7 +110,7 @@ impl FromStr for SkillName {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let edges = text.starts_with('-') || text.ends_with('-') || text.contains("--");
         if text.is_empty() || edges || !text.bytes().all(plain) {
-            return Err(KeyError::Name(bounded(text)));
+            return Err(KeyError::Name(excerpt(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -168,10 +169,6 @@ pub enum KeyError {
     /// The text is not a valid name.
     #[error("`{0}` is not a skill name; expected lowercase letters, digits, and single hyphens between them")]
     Name(String),
-}
-
-fn bounded(text: &str) -> String {
-    text.chars().take(80).collect()
 }
 
 /// Formats bytes in hexadecimal.

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meerkat_core::excerpt;
 use serde::Serialize;
 
 use crate::files::read_bounded;
@@ -138,7 +139,7 @@ impl Skill {
     /// # Errors
     /// Returns an error if the path leads out of its directory, or the file is missing or too large.
     pub fn read_file(&self, wanted: &str) -> Result<Vec<u8>, Error> {
-        let refuse = |why| Error::BadPath { path: wanted.chars().take(200).collect(), why };
+        let refuse = |why| Error::BadPath { path: excerpt(wanted), why };
         let relative = path::relative(wanted).map_err(refuse)?;
         match &self.place {
             SkillLocation::Text(text) if relative == Path::new("SKILL.md") => Ok(text.as_bytes().to_vec()),

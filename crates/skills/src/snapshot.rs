@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::problem::{Effect, Problem};
 use crate::source::ScanResult;
 use crate::{Error, Provenance, Scope, Skill, SkillKey, SkillName, path};
+use meerkat_core::excerpt;
 
 /// Maximum length of a remap chain. A longer one is treated as cyclic.
 const MAX_HOPS: usize = 16;
@@ -193,7 +194,7 @@ impl Snapshot {
 
     /// Returns the error for a name that no skill has.
     fn missing(&self, name: &str) -> Error {
-        let bounded = || name.chars().take(80).collect();
+        let bounded = || excerpt(name);
         let wanted = name.trim().to_lowercase();
         let names = [Some(wanted.as_str()), wanted.rsplit_once('@').map(|(name, _)| name)];
         let matches = |text: &str| names.contains(&Some(text));

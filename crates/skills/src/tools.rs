@@ -179,8 +179,7 @@ impl Tool for SkillTool {
 }
 
 fn decode<T: DeserializeOwned>(args: Value) -> Result<T, ToolOutput> {
-    serde_json::from_value(args)
-        .map_err(|error| ToolOutput::failure(ToolFailure::InvalidArguments, &error.to_string()))
+    meerkat_core::decode(args).map_err(|error| ToolOutput::failure(ToolFailure::InvalidArguments, &error))
 }
 
 fn browse(snapshot: &Snapshot, offered: SkillFilter, args: &Browse) -> Value {

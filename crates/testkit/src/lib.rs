@@ -14,6 +14,7 @@ mod clock;
 mod disk;
 mod eventually;
 mod forks;
+mod generate;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod mcp;
@@ -30,6 +31,7 @@ pub use clock::TestClock;
 pub use disk::SmallDisk;
 pub use eventually::eventually;
 pub use forks::{ForkingServer, assert_no_process_with_mark, mark, processes_with_mark};
+pub use generate::Generator;
 #[cfg(target_os = "linux")]
 pub use kernel::{MissingFeature, with_restricted_kernel};
 pub use mcp::{McpClient, ToolReply};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use meerkat_core::{
-    BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, input_schema,
+    BoxFuture, Invocation, SessionId, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, decode,
+    input_schema,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -65,11 +66,9 @@ impl<B: Builtin> Tool for Erased<B> {
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
         Box::pin(async move {
             let session = invocation.session_id;
-            let arguments = match serde_path_to_error::deserialize(invocation.call.args) {
+            let arguments = match decode(invocation.call.args) {
                 Ok(arguments) => arguments,
-                Err(error) => {
-                    return ToolOutput::failure(ToolFailure::InvalidArguments, &error.to_string());
-                }
+                Err(error) => return ToolOutput::failure(ToolFailure::InvalidArguments, &error),
             };
             let done = self.builtin.run(arguments, session).await;
             done.unwrap_or_else(|error| ToolOutput::failure(error.failure(), &error.error_chain()))

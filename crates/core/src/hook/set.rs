@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{HookCapability, HookEntry, HookMode};
-use crate::HookPoint;
+use crate::{HookPoint, excerpt};
 
 /// The hooks of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub enum HookSetError {
     NoId,
     /// A guardrail would run after the operation it guards has started.
     #[error(
-        "the hook `{id}` is a background guardrail at `{point}`, where it cannot deny in time; make it \
-         `foreground` or `observe`"
+        "the hook `{}` is a background guardrail at `{point}`, where it cannot deny in time; make it \
+         `foreground` or `observe`",
+        excerpt(id)
     )]
     TooLate {
         /// Id of the hook.
@@ -30,7 +31,7 @@ pub enum HookSetError {
         point: String,
     },
     /// A disabled hook does not exist.
-    #[error("unknown hook `{0}` in `hooks_override.disable`")]
+    #[error("unknown hook `{}` in `hooks_override.disable`", excerpt(.0))]
     Unknown(String),
 }
 

@@ -13,7 +13,7 @@ use super::step_calls::{CallAnswer, StepCalls, result_messages};
 use super::{CallChange, CallIntent, LastRun, RunEnd};
 use crate::{
     Approval, CompletedCall, Content, Decision, Message, Timestamp, ToolCall, ToolFailure, ToolOutput,
-    ToolResult, ToolRoute, Transcript,
+    ToolResult, ToolRoute, Transcript, excerpt,
 };
 
 /// Time allowed for an approval to arrive after its deadline.
@@ -63,7 +63,7 @@ pub enum InputError {
     #[error("`prompt` is empty and there are no `tool_results` or `approvals`")]
     Empty,
     /// A result does not match any open call.
-    #[error("no pending tool call has the id `{}`; {}", truncate_id(.id), pending_list(.pending))]
+    #[error("no pending tool call has the id `{}`; {}", excerpt(.id), pending_list(.pending))]
     UnknownCall {
         /// Unknown id.
         id: String,
@@ -71,13 +71,13 @@ pub enum InputError {
         pending: Vec<String>,
     },
     /// Two results have the same id.
-    #[error("`tool_results` has two results for `{}`", truncate_id(.0))]
+    #[error("`tool_results` has two results for `{}`", excerpt(.0))]
     DuplicateResult(String),
     /// Some calls would remain without a result.
     #[error("these pending tool calls have no result: {}", quoted(.0))]
     MissingResults(Vec<String>),
     /// An approval does not match any call awaiting approval.
-    #[error("no call awaiting approval has the id `{}`; {}", truncate_id(.id), pending_list(.pending))]
+    #[error("no call awaiting approval has the id `{}`; {}", excerpt(.id), pending_list(.pending))]
     UnknownApproval {
         /// Unknown id.
         id: String,
@@ -85,7 +85,7 @@ pub enum InputError {
         pending: Vec<String>,
     },
     /// Two approvals are for the same call.
-    #[error("`approvals` has two decisions for `{}`", truncate_id(.0))]
+    #[error("`approvals` has two decisions for `{}`", excerpt(.0))]
     DuplicateApproval(String),
     /// Some calls would remain undecided.
     #[error("these calls are neither approved nor denied in `approvals`: {}", quoted(.0))]
@@ -95,17 +95,12 @@ pub enum InputError {
     PromptWithApproval,
 }
 
-/// Truncates an id that was chosen by the caller.
-fn truncate_id(id: &str) -> String {
-    id.chars().take(80).collect()
-}
-
 fn pending_list(pending: &[String]) -> String {
     if pending.is_empty() { "none is pending".to_owned() } else { format!("pending: {}", quoted(pending)) }
 }
 
 fn quoted(ids: &[String]) -> String {
-    ids.iter().take(20).map(|id| format!("`{}`", truncate_id(id))).collect::<Vec<_>>().join(", ")
+    ids.iter().take(20).map(|id| format!("`{}`", excerpt(id))).collect::<Vec<_>>().join(", ")
 }
 
 /// Opens a run on a session in its stored state.

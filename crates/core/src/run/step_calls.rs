@@ -9,7 +9,7 @@ use super::prompt::{INTERRUPTED, NO_BUDGET, NOT_STARTED};
 use super::{CallIntent, Pending, ToolTable};
 use crate::{
     AgentEvent, ApprovalRequest, AssistantBlock, CompletedCall, Message, StopReason, Timestamp, ToolCall,
-    ToolFailure, ToolOutput, ToolResult, ToolRoute, Usage,
+    ToolFailure, ToolOutput, ToolResult, ToolRoute, Usage, excerpt,
 };
 
 /// The calls of one step, in call order.
@@ -204,8 +204,7 @@ fn not_found(name: &str, tools: &ToolTable) -> ToolOutput {
 }
 
 fn invalid(raw: &str) -> ToolOutput {
-    let excerpt: String = raw.chars().take(200).collect();
-    let message = format!("the arguments must be a JSON object, and were: {excerpt}");
+    let message = format!("the arguments must be a JSON object, and were: {}", excerpt(raw));
     ToolOutput::failure(ToolFailure::InvalidArguments, &message)
 }
 

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use meerkat::excerpt;
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -176,7 +177,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<CallToolResponse, ErrorData> {
         self.protocol.service.refresh().await;
         if !self.protocol.service.tools().iter().any(|tool| tool.name == request.name) {
-            let message = format!("unknown tool `{}`; tools/list has the names", request.name);
+            let message = format!("unknown tool `{}`; tools/list has the names", excerpt(&request.name));
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("tools/call", &request.name, request.arguments.as_ref());
@@ -235,7 +236,7 @@ impl<S: Service> ServerHandler for Connection<S> {
     ) -> Result<GetPromptResponse, ErrorData> {
         self.protocol.service.refresh().await;
         if !self.protocol.service.prompts().iter().any(|prompt| prompt.name == request.name) {
-            let message = format!("unknown prompt `{}`; see prompts/list", request.name);
+            let message = format!("unknown prompt `{}`; see prompts/list", excerpt(&request.name));
             return Err(ErrorData::invalid_params(message, None));
         }
         let bound = binding("prompts/get", &request.name, request.arguments.as_ref());
@@ -354,10 +355,10 @@ impl<S: Service> ServerHandler for Connection<S> {
 }
 
 fn unknown_method(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{method}`"), None)
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{}`", excerpt(method)), None)
 }
 
 fn unknown_task(id: &str) -> ErrorData {
-    let message: Cow<'static, str> = format!("unknown task `{id}`; it may have expired").into();
+    let message: Cow<'static, str> = format!("unknown task `{}`; it may have expired", excerpt(id)).into();
     ErrorData::invalid_params(message, None)
 }

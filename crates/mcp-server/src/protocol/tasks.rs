@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use meerkat::excerpt;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, DetailedTask, InputRequest, InputRequests, JsonObject, Task, TaskPayload, TaskStatus,
@@ -162,7 +163,7 @@ impl TaskWork {
         let (waiting, answer) = oneshot::channel();
         if let Some(entry) = self.tasks.entries().get_mut(&self.id) {
             if !entry.used_keys.insert(key.to_owned()) {
-                let message = format!("the key `{key}` was already used in this task");
+                let message = format!("the key `{}` was already used in this task", excerpt(key));
                 return Err(TaskError::Failed(ErrorData::internal_error(message, None)));
             }
             entry.questions.insert(key.to_owned(), (request, waiting));

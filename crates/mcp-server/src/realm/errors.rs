@@ -1,11 +1,11 @@
 //! Errors of requests other than tool calls.
 
-use meerkat::{Error, ErrorKind};
+use meerkat::{Error, ErrorKind, excerpt};
 use rmcp::ErrorData;
 use serde_json::json;
 
 pub(super) fn not_found(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(format!("unknown resource `{uri}`"), Some(json!({ "uri": uri })))
+    ErrorData::resource_not_found(format!("unknown resource `{}`", excerpt(uri)), Some(json!({ "uri": uri })))
 }
 
 /// Builds the error of a failed request. Only the codes of JSON-RPC itself are used, because MCP assigns other meanings

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use meerkat::operations::find;
 use meerkat::skills::view::SKILL_TOOL;
+use meerkat::excerpt;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,
@@ -112,7 +113,7 @@ impl Tools for RealmService {
             return Ok(skills.call(call.arguments).await.into());
         }
         let Some(operation) = find(&call.name) else {
-            return Err(ErrorData::invalid_params(format!("unknown tool `{}`", call.name), None));
+            return Err(ErrorData::invalid_params(format!("unknown tool `{}`", excerpt(&call.name)), None));
         };
         Box::pin(self.calls.call(operation, call, request)).await
     }
@@ -189,7 +190,7 @@ impl Prompts for RealmService {
         if let Some(skills) = &self.skills {
             return Ok(skills.prompt(get).await?.into());
         }
-        Err(ErrorData::invalid_params(format!("unknown prompt `{}`", get.name), None))
+        Err(ErrorData::invalid_params(format!("unknown prompt `{}`", excerpt(&get.name)), None))
     }
 
     async fn complete(&self, complete: CompleteRequestParams) -> Result<Vec<String>, ErrorData> {
@@ -202,7 +203,7 @@ impl Prompts for RealmService {
         match complete.r#ref {
             Reference::Prompt(prompt) if self.registered.has_prompt(&prompt.name) => Ok(Vec::new()),
             Reference::Prompt(prompt) => {
-                Err(ErrorData::invalid_params(format!("unknown prompt `{}`", prompt.name), None))
+                Err(ErrorData::invalid_params(format!("unknown prompt `{}`", excerpt(&prompt.name)), None))
             }
             Reference::Resource(template) => {
                 let (name, prefix) = (&complete.argument.name, &complete.argument.value);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use meerkat::operations::{Call, find};
-use meerkat::{ArchivedFilter, Error, ErrorKind, RunControl, SessionQuery, SessionView};
+use meerkat::{ArchivedFilter, Error, ErrorKind, RunControl, SessionQuery, SessionView, excerpt};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ impl SessionResources {
         value: &str,
     ) -> Result<Vec<String>, ErrorData> {
         if !TEMPLATES.iter().any(|known| known.uri_template == template) {
-            return Err(ErrorData::invalid_params(format!("unknown template `{template}`"), None));
+            return Err(ErrorData::invalid_params(format!("unknown template `{}`", excerpt(template)), None));
         }
         if argument != "id" || self.access.host().is_fresh() {
             return Ok(Vec::new());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use meerkat::operations::{AnyOperation, Call, Impact, JsonReply, TABLE, find};
-use meerkat::{Error, RunControl, Runtime};
+use meerkat::{Error, RunControl, Runtime, excerpt};
 use meerkat_contracts::ErrorBody;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
@@ -15,7 +15,7 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| TABLE.iter().map(tool).coll
 
 /// The tool does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown tool `{0}`")]
+#[error("unknown tool `{}`", excerpt(.0))]
 pub struct UnknownTool(pub String);
 
 /// Returns the tools, as in a `tools/list` result.

@@ -9,9 +9,9 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat::ErrorKind;
 use meerkat::skills::view::{self, ResourceText};
 use meerkat::skills::{Catalog, Effect, Error, Snapshot, Trust, Watch, WatchOptions};
+use meerkat::{ErrorKind, excerpt};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CompleteRequestParams, ContentBlock, GetPromptRequestParams, GetPromptResult, JsonObject,
@@ -250,7 +250,7 @@ fn prompt(view: view::PromptView) -> Prompt {
 /// Returns the skill name in the tool's arguments; `command` is an alias of `name`.
 fn name_of(arguments: &JsonObject) -> Result<&str, String> {
     if let Some(other) = arguments.keys().find(|key| !matches!(key.as_str(), "name" | "command")) {
-        return Err(format!("unknown argument `{other}`; give the skill's `name`"));
+        return Err(format!("unknown argument `{}`; give the skill's `name`", excerpt(other)));
     }
     match arguments.get("name").or_else(|| arguments.get("command")) {
         Some(Value::String(name)) => Ok(name),

@@ -13,6 +13,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use meerkat_core::excerpt;
 use serde_json::Value;
 
 pub use edit::{add_server, remove_server};
@@ -124,7 +125,13 @@ pub struct FieldError {
 
 impl FieldError {
     pub(crate) fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
+        Self { field: excerpt(field), message: message.into() }
+    }
+
+    /// Returns the error with its field named as part of another.
+    #[must_use]
+    pub fn within(self, parent: &str) -> Self {
+        Self { field: format!("{parent}.{}", self.field), ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use meerkat_core::excerpt;
 use serde_json::{Map, Value};
 
 use super::{CONNECT_TIMEOUT, Endpoint, EraChoice, FieldError, ServerConfig, TOOL_TIMEOUT, TransportConfig};
@@ -76,7 +77,7 @@ fn read_transport(fields: &Map<String, Value>) -> Result<TransportConfig, FieldE
 
 fn read_stdio(fields: &Map<String, Value>, transport: Option<&str>) -> Result<TransportConfig, FieldError> {
     if let Some(other) = transport.filter(|name| *name != "stdio") {
-        let message = format!("`{other}` needs `url`; with `command` it is `stdio`");
+        let message = format!("`{}` needs `url`; with `command` it is `stdio`", excerpt(other));
         return Err(FieldError::new("transport", message));
     }
     let command = text(fields, "command")?.unwrap_or_default();
@@ -97,18 +98,24 @@ fn read_remote(fields: &Map<String, Value>, transport: Option<&str>) -> Result<T
         Some("streamable-http" | "http") => Ok(TransportConfig::Http(endpoint)),
         Some("sse") => Ok(TransportConfig::Sse(endpoint)),
         Some(other) => {
-            let message =
-                format!("`{other}` is not a transport; with `url` it is `streamable-http` or `sse`");
+            let message = format!(
+                "`{}` is not a transport; with `url` it is `streamable-http` or `sse`",
+                excerpt(other)
+            );
             Err(FieldError::new("transport", message))
         }
     }
 }
 
 pub(super) fn check_url(url: &str) -> Result<(), FieldError> {
-    let parsed = url::Url::parse(url).map_err(|error| FieldError::new("url", format!("`{url}`: {error}")))?;
+    let parsed = url::Url::parse(url)
+        .map_err(|error| FieldError::new("url", format!("`{}`: {error}", excerpt(url))))?;
     match parsed.scheme() {
         "http" | "https" => Ok(()),
-        other => Err(FieldError::new("url", format!("starts with `{other}:`; use `https://` or `http://`"))),
+        other => Err(FieldError::new(
+            "url",
+            format!("starts with `{}:`; use `https://` or `http://`", excerpt(other)),
+        )),
     }
 }
 
@@ -122,7 +129,9 @@ fn check_absent(fields: &Map<String, Value>, keys: &[&str], why: &str) -> Result
 fn read_era(fields: &Map<String, Value>) -> Result<EraChoice, FieldError> {
     let Some(name) = text(fields, "era")? else { return Ok(EraChoice::Auto) };
     let era = EraChoice::ALL.into_iter().find(|era| era.as_str() == name);
-    era.ok_or_else(|| FieldError::new("era", format!("`{name}` is not `auto`, `legacy` or `modern`")))
+    era.ok_or_else(|| {
+        FieldError::new("era", format!("`{}` is not `auto`, `legacy` or `modern`", excerpt(&name)))
+    })
 }
 
 /// Reads a field of the expected type; `None` if it is missing or null.

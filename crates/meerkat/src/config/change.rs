@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use meerkat_core::HookRuntime;
+use meerkat_core::{HookRuntime, excerpt};
 use meerkat_providers::base_url_error;
 use serde_json::{Map, Value};
 
@@ -105,7 +105,7 @@ fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), ConfigEr
     let known: BTreeSet<_> = base_urls(before).into_iter().map(|(_, url)| url).collect();
     for (key, url) in base_urls(after) {
         if let Some(error) = base_url_error(&url).filter(|_| !known.contains(&url)) {
-            return Err(ConfigError::Invalid(format!("`{key}` {error}")));
+            return Err(ConfigError::Invalid(format!("`{}` {error}", excerpt(&key))));
         }
     }
     for (index, repository) in after.skills.repositories.iter().enumerate() {
@@ -218,7 +218,7 @@ fn check_anonymous(before: &Config, after: &Config) -> Result<(), ConfigError> {
     let (before, rest) = (Value::Object(to_document(before)?), Value::Object(to_document(&rest)?));
     // A changed secret is masked, so no difference is visible.
     let key = first_difference(&before, &rest, "").unwrap_or_else(|| "self_hosted".to_owned());
-    let what = format!("changing `{key}`");
+    let what = format!("changing `{}`", excerpt(&key));
     Err(RequestError::TokenNeeded { what, instead: "change it with `rkat config`" }.into())
 }
 

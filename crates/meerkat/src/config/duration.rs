@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use meerkat_core::excerpt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -22,7 +23,7 @@ impl FromStr for HumanDuration {
     type Err = ParseDurationError;
 
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
-        let error = || ParseDurationError(text.chars().take(40).collect());
+        let error = || ParseDurationError(excerpt(text));
         let digits = text.trim().find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
         let (number, unit) = text.trim().split_at(digits);
         let (_, millis) = UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(error)?;
@@ -47,7 +48,7 @@ impl Serialize for HumanDuration {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a duration such as `30s`, or a whole number of milliseconds")]
 enum TextOrMillis {
     Text(String),
     Millis(u64),

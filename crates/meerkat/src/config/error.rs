@@ -1,6 +1,6 @@
 //! Errors of a config.
 
-use meerkat_core::ErrorKind;
+use meerkat_core::{ErrorKind, excerpt};
 use serde_json::{Value, json};
 
 use crate::coded::Coded;
@@ -20,7 +20,7 @@ pub enum ConfigError {
     #[error("invalid config: {0}")]
     Invalid(String),
     /// A config key that only the realm's owner can change.
-    #[error("`{key}` can only be changed by the realm's owner, on the command line")]
+    #[error("`{}` can only be changed by the realm's owner, on the command line", excerpt(key))]
     Protected {
         /// The config key.
         key: String,

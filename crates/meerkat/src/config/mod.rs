@@ -18,7 +18,7 @@ mod skills;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use meerkat_core::{HookSet, OutputSchema, Redactor};
+use meerkat_core::{HookSet, OutputSchema, Redactor, at_path, decode, excerpt};
 use meerkat_store::{Change, ConfigRow, Guard, Store, Transaction};
 use serde_json::{Map, Value};
 
@@ -37,7 +37,6 @@ pub use registry::{RegistryConfig, RegistryScopes};
 pub use shell::{SandboxMode, SecurityMode, ShellConfig};
 pub use skills::{GitRefType, SkillIdentity, SkillRemap, SkillRepository, SkillsConfig};
 
-use crate::json::decode;
 use crate::records::{self, RecordError, explain_result};
 use crate::schema::OutputValidator;
 
@@ -214,10 +213,11 @@ fn parse_over(base: &Map<String, Value>, stored: Map<String, Value>) -> Result<C
 fn parse(document: &Map<String, Value>) -> Result<Config, ConfigError> {
     let config: Config = decode(Value::Object(document.clone())).map_err(ConfigError::Invalid)?;
     if let Some(path) = list_for_table(document, &to_document(&config)?) {
-        return Err(ConfigError::Invalid(format!("`{path}`: invalid type: sequence, expected a table")));
+        return Err(ConfigError::Invalid(at_path(&path, "invalid type: a list, expected a table")));
     }
     if let Some((model, server)) = config.self_hosted.model_without_server() {
-        let text = format!("`self_hosted.models.{model}.server`: unknown server `{server}`");
+        let path = format!("self_hosted.models.{model}.server");
+        let text = at_path(&path, &format!("unknown server `{}`", excerpt(server)));
         return Err(ConfigError::Invalid(text));
     }
     if let Some(schema) = config.agent.output_schema.clone() {
@@ -326,15 +326,16 @@ mod tests {
         );
         assert_eq!(
             error(json!({"agent": {"max_tokens_per_turn": "many"}})),
-            "invalid config: `agent.max_tokens_per_turn`: invalid type: string \"many\", expected u32"
+            "invalid config: `agent.max_tokens_per_turn`: invalid type: string \"many\", expected a whole number \
+             from 0 to 4294967295"
         );
         assert_eq!(
             error(json!({"retry": [1, 1, 1, 1, 1]})),
-            "invalid config: `retry`: invalid type: sequence, expected a table"
+            "invalid config: `retry`: invalid type: a list, expected a table"
         );
         assert_eq!(
             error(json!({"providers": {"openai": ["http://localhost:1", null]}})),
-            "invalid config: `providers.openai`: invalid type: sequence, expected a table"
+            "invalid config: `providers.openai`: invalid type: a list, expected a table"
         );
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId};
+use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId, StreamId};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::channel::{Channel, ChannelTotals, ReadLimit, Subscribers, TOTAL_BYTES};
 use super::error::StreamError;
-use super::stream::{ReadOutcome, Stream, StreamId};
+use super::stream::{ReadOutcome, Stream};
 use super::streams::{Streams, has_elapsed};
 
 /// Number of events that a subscriber may lag behind.
@@ -103,7 +103,7 @@ impl EventBus {
         streams.ensure_capacity(now)?;
         let mut channels = inner.channels();
         let channel = inner.channel(&mut channels, session, PriorEvents::Unknown);
-        let id = Uuid::now_v7();
+        let id = StreamId::from_uuid(Uuid::now_v7());
         streams.add(id, Stream::open(channel, after, now));
         drop((streams, channels));
         self.ensure_reaper();

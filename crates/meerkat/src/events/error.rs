@@ -1,24 +1,23 @@
 //! Errors of event streams.
 
-use meerkat_core::{ErrorKind, SessionId};
+use meerkat_core::{ErrorKind, SessionId, StreamId};
 use serde_json::{Value, json};
 
 use crate::coded::Coded;
-use uuid::Uuid;
 
 /// Error of an event stream.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// No event stream has this id.
     #[error("event stream `{0}` is not open: it was closed or predates a restart; open a new one")]
-    Unknown(Uuid),
+    Unknown(StreamId),
     /// An event stream was closed because it was idle.
     #[error(
         "event stream `{id}` was closed because it was idle; open a new one with `after: {after}` to continue"
     )]
     Unread {
         /// Id of the stream.
-        id: Uuid,
+        id: StreamId,
         /// The stream's session.
         session: SessionId,
         /// Sequence number of the last event that was read from it.

@@ -17,7 +17,7 @@ mod tests;
 pub(crate) use bus::{EventBus, PriorEvents, RunChannel};
 pub(crate) use channel::ReadLimit;
 pub(crate) use emitter::Emitter;
-pub(crate) use stream::{ReadOutcome, StreamId};
+pub(crate) use stream::ReadOutcome;
 
 pub use emitter::EventSink;
 pub use error::StreamError;

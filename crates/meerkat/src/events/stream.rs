@@ -3,12 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::{EventEnvelope, Timestamp};
-use uuid::Uuid;
 
 use super::channel::{Channel, ReadLimit, ReadResult};
-
-/// Id of a stream.
-pub(crate) type StreamId = Uuid;
 
 /// Result of reading a stream.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,10 +8,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{SessionId, Timestamp};
+use meerkat_core::{SessionId, StreamId, Timestamp};
 
 use super::error::StreamError;
-use super::stream::{Stream, StreamId};
+use super::stream::Stream;
 
 /// Maximum number of open streams.
 pub(super) const MAX_STREAMS: usize = 256;

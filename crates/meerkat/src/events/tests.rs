@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId};
+use meerkat_core::{AgentEvent, Clock, EventEnvelope, SessionId, StreamId};
 use meerkat_testkit::TestClock;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::StreamError;
 use super::bus::{EventBus, PriorEvents};
 use super::channel::{ReadLimit, TOTAL_BYTES};
-use super::stream::{ReadOutcome, StreamId};
+use super::stream::ReadOutcome;
 use super::streams::MAX_STREAMS;
 
 fn hub() -> (EventBus, Arc<dyn Clock>) {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use meerkat_core::{HookEntry, HookSet};
+use meerkat_core::{HookEntry, HookSet, at_path, plain_error};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
@@ -231,8 +231,8 @@ impl LoadedHooks {
         let table = DeTable::parse(text).map_err(|error| syntax_error(&error))?;
         let reader = toml::Deserializer::parse(text).map_err(|error| syntax_error(&error))?;
         let document: Document = serde_path_to_error::deserialize(reader).map_err(|error| {
-            let field = format!("`{}`: ", error.path());
-            content_error(error.inner().span(), field, error.inner().message())
+            let message = at_path(&error.path().to_string(), &plain_error(error.inner().message()));
+            content_error(error.inner().span(), String::new(), &message)
         })?;
         let hooks = table.get_ref().get("hooks").and_then(|hooks| hooks.get_ref().as_table());
         let ignored = table.get_ref().keys().filter(|key| key.get_ref() != "hooks").map(|key| ("", key));

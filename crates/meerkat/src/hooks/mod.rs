@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use meerkat_core::{
     AgentEvent, Cut, Denial, DenialKind, Hook, HookCapability, HookEntry, HookFailure, HookInvocation,
     HookMode, HookOutput, HookPoints, HookReason, HookRuntime, HookSet, HookVerdict, Redactor, ToolCall,
-    ToolFailure, ToolOutput, evaluate_hook,
+    ToolFailure, ToolOutput, evaluate_hook, excerpt,
 };
 use meerkat_fetch::Http;
 use tokio_util::sync::CancellationToken;
@@ -138,7 +138,7 @@ impl HookOverlay {
         };
         let external = self.entries.iter().find(is_external);
         let what = match (external, configured.iter().find(is_disabled_guardrail)) {
-            (Some(entry), _) => format!("the hook `{}`, which is a command or a URL,", entry.id),
+            (Some(entry), _) => format!("the hook `{}`, which is a command or a URL,", excerpt(&entry.id)),
             (None, Some(entry)) => format!("disabling the guardrail `{}`", entry.id),
             (None, None) => return Ok(()),
         };

@@ -1,6 +1,6 @@
 //! Errors of models.
 
-use meerkat_core::ErrorKind;
+use meerkat_core::{ErrorKind, excerpt};
 use serde_json::Value;
 
 use crate::coded::Coded;
@@ -10,7 +10,7 @@ use crate::request_error::RequestError;
 #[derive(Debug, thiserror::Error)]
 pub enum ModelsError {
     /// The requested model cannot be used.
-    #[error("cannot use model `{model}`: {reason}")]
+    #[error("cannot use model `{}`: {reason}", excerpt(model))]
     Unusable {
         /// The requested model.
         model: String,

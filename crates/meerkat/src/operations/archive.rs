@@ -19,7 +19,7 @@ impl Operation for Archive {
     type Output = ArchiveReply;
 
     async fn call(call: Call, input: SessionRequest) -> Result<ArchiveReply, Error> {
-        let session_id = input.session_id.parse()?;
+        let session_id = input.session_id;
         call.runtime.sessions().archive(session_id).await?;
         Ok(ArchiveReply { session_id, archived: true })
     }

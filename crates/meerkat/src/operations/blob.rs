@@ -20,7 +20,7 @@ impl Operation for BlobGet {
     type Output = BlobReply;
 
     async fn call(call: Call, input: BlobRequest) -> Result<BlobReply, Error> {
-        let blob = call.runtime.blob(&input.blob_id.parse()?).await?;
+        let blob = call.runtime.blob(&input.blob_id).await?;
         Ok(BlobReply { blob_id: blob.id, media_type: blob.media_type, data: STANDARD.encode(&blob.data) })
     }
 }

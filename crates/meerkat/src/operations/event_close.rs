@@ -2,7 +2,6 @@
 
 use meerkat_contracts::{StreamCloseReply, StreamCloseRequest};
 
-use super::event_read::stream_id;
 use super::{Call, Impact, Operation};
 use crate::Error;
 
@@ -18,7 +17,7 @@ impl Operation for EventClose {
     type Output = StreamCloseReply;
 
     async fn call(call: Call, input: StreamCloseRequest) -> Result<StreamCloseReply, Error> {
-        let session_id = call.runtime.sessions().close_stream(stream_id(&input.stream_id)?);
+        let session_id = call.runtime.sessions().close_stream(input.stream_id);
         Ok(StreamCloseReply { stream_id: input.stream_id, closed: session_id.is_some(), session_id })
     }
 }

@@ -19,8 +19,8 @@ impl Operation for EventOpen {
     type Output = StreamOpenReply;
 
     async fn call(call: Call, input: StreamOpenRequest) -> Result<StreamOpenReply, Error> {
-        let session_id = input.session_id.parse()?;
+        let session_id = input.session_id;
         let stream_id = call.runtime.sessions().open_stream(session_id, input.after).await?;
-        Ok(StreamOpenReply { stream_id: stream_id.to_string(), session_id })
+        Ok(StreamOpenReply { stream_id, session_id })
     }
 }

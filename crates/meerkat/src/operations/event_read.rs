@@ -7,15 +7,13 @@ use meerkat_contracts::{StreamReadReply, StreamReadRequest, StreamStatus};
 use super::reply_limit::ReplyLimit;
 use super::{Call, Impact, Operation};
 use crate::Error;
-use crate::events::{ReadLimit, ReadOutcome, StreamId};
+use crate::events::{ReadLimit, ReadOutcome};
 use crate::records::RecordError;
 
 /// `meerkat_event_stream_read`.
 pub struct EventRead;
 
 const DEFAULT_MS: u64 = 5_000;
-const MAX_MS: u64 = 600_000;
-const MAX_EVENTS: u32 = 1_000;
 
 impl Operation for EventRead {
     const NAME: &'static str = "meerkat_event_stream_read";
@@ -28,13 +26,13 @@ impl Operation for EventRead {
     type Output = StreamReadReply;
 
     async fn call(call: Call, input: StreamReadRequest) -> Result<StreamReadReply, Error> {
-        let id = stream_id(&input.stream_id)?;
-        let timeout = timeout(&input)?;
-        let limit = limit(input.limit)?;
+        let id = input.stream_id;
+        let timeout = Duration::from_millis(input.timeout_ms.unwrap_or(DEFAULT_MS));
+        let timeout = if input.no_timeout == Some(true) { None } else { Some(timeout) };
         let sessions = call.runtime.sessions();
         let session_id = sessions.stream_session(id)?;
         let bounds = ReplyLimit::for_runtime(&call.runtime).await;
-        let room = ReadLimit { events: limit, bytes: bounds.limit() };
+        let room = ReadLimit { events: input.limit.unwrap_or(1) as usize, bytes: bounds.limit() };
         let reading = sessions.read_stream(id, room, timeout, &call.control.cancel).await?;
         let (status, events) = match reading {
             ReadOutcome::Events(events) => (StreamStatus::Event, events),
@@ -51,34 +49,6 @@ impl Operation for EventRead {
             None => (values.pop(), None),
             Some(_) => (None, Some(values)),
         };
-        Ok(StreamReadReply { stream_id: input.stream_id, session_id, status, event, events })
-    }
-}
-
-/// Parses the id of a stream.
-pub(super) fn stream_id(text: &str) -> Result<StreamId, Error> {
-    StreamId::try_parse(text).map_err(|_| {
-        let excerpt: String = text.chars().take(80).collect();
-        Error::arguments(format!("`stream_id`: `{excerpt}` is not a stream id"))
-    })
-}
-
-fn timeout(input: &StreamReadRequest) -> Result<Option<Duration>, Error> {
-    match (input.no_timeout, input.timeout_ms.unwrap_or(DEFAULT_MS)) {
-        (Some(true), _) => Ok(None),
-        (_, ms) if ms <= MAX_MS => Ok(Some(Duration::from_millis(ms))),
-        (_, ms) => Err(Error::arguments(format!(
-            "`timeout_ms` is {ms}, which is more than {MAX_MS}; use `no_timeout` to wait indefinitely"
-        ))),
-    }
-}
-
-fn limit(requested: Option<u32>) -> Result<usize, Error> {
-    match requested {
-        None => Ok(1),
-        Some(limit @ 1..=MAX_EVENTS) => Ok(limit as usize),
-        Some(limit) => {
-            Err(Error::arguments(format!("`limit` is {limit}; it must be between 1 and {MAX_EVENTS}")))
-        }
+        Ok(StreamReadReply { stream_id: id, session_id, status, event, events })
     }
 }

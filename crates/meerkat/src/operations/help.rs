@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use meerkat_contracts::{HelpMode, HelpRequest, PendingApproval, RunReply};
-use meerkat_core::{Content, Provider, SessionId, Timestamp};
+use meerkat_core::{Content, SessionId, Timestamp};
 
 use super::turn::reply;
 use super::{Call, Impact, Operation};
@@ -26,13 +26,6 @@ impl Operation for Help {
     type Output = RunReply;
 
     async fn call(call: Call, input: HelpRequest) -> Result<RunReply, Error> {
-        if input.question.trim().is_empty() {
-            return Err(Error::arguments("`question` is empty".to_owned()));
-        }
-        if input.provider == Some(Provider::Other) {
-            let message = "`provider` must be one of `anthropic`, `openai`, `gemini`, and `self_hosted`";
-            return Err(Error::arguments(message.to_owned()));
-        }
         let runtime = call.runtime;
         let prompt = prompt(&input, runtime.now());
         // The offline model can only repeat the question, so look up the answer instead.

@@ -23,7 +23,7 @@ impl Operation for History {
     type Output = HistoryReply;
 
     async fn call(call: Call, input: HistoryRequest) -> Result<HistoryReply, Error> {
-        let id = input.session_id.parse()?;
+        let id = input.session_id;
         let page = page(&call.runtime, id, input.offset.unwrap_or(0), input.limit).await?;
         let end = page.offset + page.messages.len() as u64;
         let has_more = end < page.message_count;

@@ -18,7 +18,7 @@ impl Operation for Interrupt {
     type Output = InterruptReply;
 
     async fn call(call: Call, input: SessionRequest) -> Result<InterruptReply, Error> {
-        let session_id = input.session_id.parse()?;
+        let session_id = input.session_id;
         call.runtime.sessions().interrupt(session_id).await?;
         Ok(InterruptReply { session_id, interrupted: true })
     }

@@ -31,10 +31,10 @@ impl Operation for McpAdd {
     async fn call(call: Call, input: McpAddRequest) -> Result<McpReply, Error> {
         let entry = serde_json::to_value(&input.server_config).map_err(RecordError::Encode)?;
         let server = ServerConfig::from_json(&entry)
-            .map_err(|error| Error::arguments(format!("server_config.{error}")))?;
+            .map_err(|error| Error::arguments(error.within("server_config").to_string()))?;
         let (persistence, name) = (persistence(input.persisted), server.name.clone());
         let change = SessionServerChange::Add { server: Box::new(server), persistence };
-        let session = stage(&call, &input.session_id, change).await?;
+        let session = stage(&call, input.session_id, change).await?;
         Ok(reply(session, McpOperation::Add, Some(name), persistence))
     }
 }
@@ -50,10 +50,10 @@ impl Operation for McpRemove {
     type Output = McpReply;
 
     async fn call(call: Call, input: McpRemoveRequest) -> Result<McpReply, Error> {
-        let name = non_blank_name(input.server_name)?;
+        let name = input.server_name;
         let persistence = persistence(input.persisted);
         let change = SessionServerChange::Remove { name: name.clone(), persistence };
-        let session = stage(&call, &input.session_id, change).await?;
+        let session = stage(&call, input.session_id, change).await?;
         Ok(reply(session, McpOperation::Remove, Some(name), persistence))
     }
 }
@@ -68,9 +68,9 @@ impl Operation for McpReload {
     type Output = McpReply;
 
     async fn call(call: Call, input: McpReloadRequest) -> Result<McpReply, Error> {
-        let name = input.server_name.map(non_blank_name).transpose()?;
+        let name = input.server_name;
         let change = SessionServerChange::Reload { name: name.clone() };
-        let session = stage(&call, &input.session_id, change).await?;
+        let session = stage(&call, input.session_id, change).await?;
         Ok(reply(session, McpOperation::Reload, name, Persistence::Session))
     }
 }
@@ -79,15 +79,7 @@ fn persistence(persisted: Option<bool>) -> Persistence {
     if persisted.unwrap_or_default() { Persistence::File } else { Persistence::Session }
 }
 
-fn non_blank_name(name: String) -> Result<String, Error> {
-    if name.trim().is_empty() {
-        return Err(Error::arguments("`server_name` must not be blank".to_owned()));
-    }
-    Ok(name)
-}
-
-async fn stage(call: &Call, session: &str, change: SessionServerChange) -> Result<SessionId, Error> {
-    let session: SessionId = session.parse()?;
+async fn stage(call: &Call, session: SessionId, change: SessionServerChange) -> Result<SessionId, Error> {
     if call.runtime.sessions().read(session).await?.is_archived {
         return Err(meerkat_store::Error::Archived(session).into());
     }

@@ -23,12 +23,14 @@ mod sessions;
 mod skills;
 mod turn;
 
+use std::cmp::Reverse;
 use std::future::Future;
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use meerkat_contracts::PendingApproval;
-use meerkat_core::{BoxFuture, SessionId, input_schema, output_schema};
+use meerkat_core::{BoxFuture, SessionId, at_path, decode, excerpt, input_schema, output_schema};
 use schemars::JsonSchema;
 
 use serde::Serialize;
@@ -55,7 +57,6 @@ pub use run::Run;
 pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
 
-use crate::json::{at_path, decode};
 use crate::records::RecordError;
 use crate::{Error, RunControl, Runtime};
 
@@ -242,17 +243,14 @@ impl AnyOperation {
         })
     }
 
-    /// Returns the first schema violation in the arguments. Decoding finds all but one kind with better messages: it
-    /// accepts a list in place of an object if the list matches the object's fields.
+    /// Returns the first schema violation in the arguments. Decoding has better messages for wrong types; what it
+    /// accepts beyond the schema are values out of bounds, and lists that match the fields of an object.
     fn schema_violation(&self, arguments: &Value) -> Option<Error> {
-        if !has_list(arguments) {
-            return None;
-        }
         let validator =
             self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
         let error = validator.as_ref()?.validate(arguments).err()?;
-        let what: String = error.to_string().chars().take(300).collect();
-        Some(Error::arguments(at_path(&dotted(&error.instance_path().to_string()), &what)))
+        let (path, message) = describe(&error);
+        Some(Error::arguments(at_path(&path, &message)))
     }
 }
 
@@ -260,19 +258,28 @@ fn in_session(runtime: &Runtime, id: SessionId, source: Error) -> Error {
     Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) }
 }
 
+/// Returns the path and the message of a schema violation: of alternatives, those of the one that matched the furthest.
+fn describe(error: &ValidationError<'_>) -> (String, String) {
+    if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } =
+        error.kind()
+        && let Some(closest) =
+            context.iter().flatten().map(describe).min_by_key(|(path, _)| Reverse(path.len()))
+    {
+        return closest;
+    }
+    let message = match (error.kind(), &**error.instance()) {
+        (ValidationErrorKind::Pattern { pattern }, _) if pattern == r"\S" => "must not be blank".to_owned(),
+        (_, Value::String(text)) => error.masked_with(format!("`{}`", excerpt(text))).to_string(),
+        (_, value) => error.masked_with(format!("`{}`", excerpt(&value.to_string()))).to_string(),
+    };
+    (dotted(error.instance_path().as_str()), message)
+}
+
 /// Finds the session that a request refers to, so that its error can name the session.
 fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
     let text = |key: &str| arguments.get(key).and_then(Value::as_str);
     let stream_session = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
     text("session_id").and_then(|id| id.parse().ok()).or_else(stream_session)
-}
-
-fn has_list(value: &Value) -> bool {
-    match value {
-        Value::Array(_) => true,
-        Value::Object(object) => object.values().any(has_list),
-        _ => false,
-    }
 }
 
 /// Converts a JSON pointer to the path format of decoding errors.

@@ -19,7 +19,7 @@ impl Operation for Read {
     type Output = ReadReply;
 
     async fn call(call: Call, input: SessionRequest) -> Result<ReadReply, Error> {
-        let id = input.session_id.parse()?;
+        let id = input.session_id;
         let sessions = call.runtime.sessions();
         let view = sessions.read(id).await?;
         let pending = sessions.pending_calls(id).await?;

@@ -27,7 +27,7 @@ impl Operation for Resume {
     type Output = RunReply;
 
     async fn call(call: Call, mut input: ResumeRequest) -> Result<RunReply, Error> {
-        let id = input.session_id.parse()?;
+        let id = input.session_id;
         let next = RunInput {
             prompt: std::mem::take(&mut input.prompt),
             results: input.tool_results.take().unwrap_or_default().into_iter().map(result).collect(),

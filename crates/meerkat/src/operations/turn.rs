@@ -5,17 +5,17 @@ use meerkat_contracts::{
     TextBlock,
 };
 use meerkat_core::run::{ExtractionError, Outcome};
-use meerkat_core::{BudgetLimits, OutputSchema};
+use meerkat_core::{BudgetLimits, OutputSchema, decode};
 use serde_json::{Map, Value};
 
 use super::reply_limit::ReplyLimit;
 use crate::hooks::{HookOverlay, HooksError};
-use crate::json::decode;
 use crate::sessions::{RunResult, TurnOptions};
 use crate::{Error, Runtime};
 
 macro_rules! from_requests {
     ($(
+        $(#[$rule:meta])*
         $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
     )*) => {
         from_requests!(@from RunRequest, $($wire as $field),*);

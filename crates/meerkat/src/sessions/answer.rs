@@ -1,14 +1,13 @@
 //! The answer of a run, for embedders.
 
 use meerkat_core::run::{Completion, Outcome, Pending};
-use meerkat_core::{SessionId, Usage, Usd};
+use meerkat_core::{SessionId, Usage, Usd, decode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::outcome::{RunHandle, RunResult};
 use crate::Error;
 use crate::error::{StopReason, Stopped};
-use crate::json::decode;
 
 /// The model's answer to a prompt.
 #[derive(Debug, Clone, PartialEq)]

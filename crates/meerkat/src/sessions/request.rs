@@ -8,7 +8,7 @@ use meerkat_contracts::{MAX_OUTPUT_RETRIES, SkillKey, ToolHandler};
 use meerkat_core::run::RunInput;
 use meerkat_core::{
     Approval, ApprovalPolicy, ApprovalRequest, BoxFuture, BudgetLimits, OutputSchema, Provider, RunId,
-    SessionId, TraceContext,
+    SessionId, TraceContext, excerpt,
 };
 use meerkat_tools::FileAccess;
 use serde_json::{Map, Value};
@@ -53,6 +53,7 @@ pub struct NewSessionOptions {
 
 macro_rules! turn_options {
     ($(
+        $(#[$rule:meta])*
         $wire:ident as $field:ident: $type:ty => $target:ty, $scope:ident, $flag:literal, $run:literal, $resume:literal;
     )*) => {
         /// Options of one run: its input, and settings for this run or for the session from now on.
@@ -184,7 +185,10 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
     const MAX_BYTES: usize = 8 * 1024;
     let reserved = |key: &&String| RESERVED.contains(&key.as_str()) || key.starts_with("meerkat.");
     if let Some(key) = labels.keys().find(reserved) {
-        return Err(Error::arguments(format!("the label `{key}` is reserved; choose another name")));
+        return Err(Error::arguments(format!(
+            "the label `{}` is reserved; choose another name",
+            excerpt(key)
+        )));
     }
     let length: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
     if length > MAX_BYTES {
@@ -212,9 +216,9 @@ fn check_tools(tools: &[ToolHandler]) -> Result<(), RequestError> {
     check_tool_names("tools", tools.iter().map(|tool| &*tool.name))?;
     for (index, tool) in tools.iter().enumerate() {
         if let Some(handler) = tool.handler.as_deref().filter(|handler| *handler != ToolHandler::CALLBACK) {
-            let handler: String = handler.chars().take(80).collect();
             return Err(RequestError::Arguments(format!(
-                "`tools[{index}].handler`: unknown handler `{handler}`; use `{}`, or omit the field",
+                "`tools[{index}].handler`: unknown handler `{}`; use `{}`, or omit the field",
+                excerpt(handler),
                 ToolHandler::CALLBACK
             )));
         }

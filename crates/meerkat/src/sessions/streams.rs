@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use meerkat_core::SessionId;
+use meerkat_core::{SessionId, StreamId};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionService;
 use crate::Error;
-use crate::events::{ReadLimit, ReadOutcome, StreamId};
+use crate::events::{ReadLimit, ReadOutcome};
 
 /// Interval between checks whether another process archived the session.
 const ARCHIVE_CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Errors of tools, skills, and registered functions.
 
 use meerkat_contracts::ImageEnd;
-use meerkat_core::{BlobId, ErrorKind, ModelError, SessionId};
+use meerkat_core::{BlobId, ErrorKind, ModelError, SessionId, excerpt};
 use serde_json::{Value, json};
 
 use crate::coded::Coded;
@@ -48,7 +48,7 @@ pub enum ToolsError {
     #[error("session `{0}` is not loaded in this process; resume it first")]
     SessionNotLoaded(SessionId),
     /// The session has no such MCP server.
-    #[error("the session has no MCP server named `{name}`{}", known_names(known))]
+    #[error("the session has no MCP server named `{}`{}", excerpt(name), known_names(known))]
     UnknownServer {
         /// The requested name.
         name: String,
@@ -56,7 +56,7 @@ pub enum ToolsError {
         known: Vec<String>,
     },
     /// The MCP server is not in the file it was to be removed from.
-    #[error("no MCP server named `{name}` in {file}")]
+    #[error("no MCP server named `{}` in {file}", excerpt(name))]
     NotInFile {
         /// The requested name.
         name: String,

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use meerkat_core::{
     BoxFuture, Content, Invocation, Tool as ToolPort, ToolDef, ToolFailure, ToolImpact, ToolOutput,
-    ToolSource, input_schema,
+    ToolSource, decode, excerpt, input_schema,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::json::decode;
 use crate::request_error::RequestError;
 
 type Body = dyn Fn(Invocation) -> BoxFuture<'static, ToolOutput> + Send + Sync;
@@ -185,8 +184,7 @@ pub(crate) fn check_tool_names<'a>(
     for (index, name) in names.into_iter().enumerate() {
         let is_valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         let problem = if name.is_empty() || name.len() > 64 || !name.bytes().all(is_valid) {
-            let name: String = name.chars().take(80).collect();
-            format!("`{name}` must have 1 to 64 letters, digits, `_` or `-`")
+            format!("`{}` must have 1 to 64 letters, digits, `_` or `-`", excerpt(name))
         } else if !seen.insert(name) {
             format!("duplicate tool `{name}`")
         } else {

@@ -31,9 +31,9 @@ async fn invalid_arguments_are_rejected() {
     let world = World::new([]);
     let cases = [
         (json!({}), "missing field `question`"),
-        (json!({"question": " \n"}), "`question` is empty"),
+        (json!({"question": " \n"}), "`question`: must not be blank"),
         (json!({"question": "x", "execution_mode": "run"}), "`execution_mode`: unknown variant `run`"),
-        (json!({"question": "x", "provider": "other"}), "`provider` must be one of"),
+        (json!({"question": "x", "provider": "other"}), "`provider`: `other` is not one of"),
     ];
     for (arguments, message) in cases {
         let error = call(&world, "meerkat_help", arguments.clone()).await.unwrap_err();

@@ -20,6 +20,8 @@ mod events;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+mod generated;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 #[cfg(all(unix, feature = "mcp", feature = "openai"))]

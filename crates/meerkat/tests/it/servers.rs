@@ -310,7 +310,7 @@ async fn client_cannot_send_variables_to_a_url() {
             let error = call(&client, "meerkat_mcp_add", add).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidParams, "{entry}");
             let expected = format!(
-                "server_config.`{field}`: cannot use an environment variable here; write the value, or add the server \
+                "`server_config.{field}`: cannot use an environment variable here; write the value, or add the server \
                  with `rkat mcp add`"
             );
             assert_eq!(error.to_string(), expected);
@@ -338,12 +338,12 @@ async fn invalid_requests_are_rejected_with_advice() {
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": { "name": "a" } }),
-            "server_config.`command`: missing; set `command` or `url`",
+            "`server_config.command`: missing; set `command` or `url`",
         ),
         (
             "meerkat_mcp_add",
             json!({ "session_id": id, "server_config": http }),
-            "server_config.`headers.X`: cannot use an environment variable here; write the value, or add the server \
+            "`server_config.headers.X`: cannot use an environment variable here; write the value, or add the server \
              with `rkat mcp add`",
         ),
         (
@@ -361,7 +361,7 @@ async fn invalid_requests_are_rejected_with_advice() {
         (
             "meerkat_mcp_remove",
             json!({ "session_id": id, "server_name": " " }),
-            "`server_name` must not be blank",
+            "`server_name`: must not be blank",
         ),
         (
             "meerkat_mcp_remove",

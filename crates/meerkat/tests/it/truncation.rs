@@ -134,7 +134,10 @@ async fn unknown_blob_is_rejected() {
         (ErrorKind::InvalidParams, Some(json!({"type": "blob_not_found", "blob_id": id})))
     );
     let malformed = call(&world, "meerkat_blob_get", json!({"blob_id": "x"})).await.unwrap_err();
-    assert_eq!(malformed.to_string(), "`x` is not a blob id; expected `sha256:` and 64 hexadecimal digits");
+    assert_eq!(
+        malformed.to_string(),
+        "`blob_id`: `x` is not a blob id; expected `sha256:` and 64 hexadecimal digits"
+    );
 }
 
 #[tokio::test]

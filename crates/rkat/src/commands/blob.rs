@@ -14,11 +14,12 @@ use crate::scope::Scope;
 pub(super) async fn blob(scope: &Scope, command: BlobCommand) -> Result<(), CliError> {
     let BlobCommand::Get { id, output, json } = command;
     let runtime = open_known(scope)?;
+    let id = id.parse()?;
     if json {
         print_json(&call::<BlobGet>(&runtime, BlobRequest { blob_id: id }).await?);
         return Ok(());
     }
-    let blob = runtime.blob(&id.parse::<meerkat::BlobId>()?).await?;
+    let blob = runtime.blob(&id).await?;
     let is_text = blob.media_type.starts_with("text/") || blob.media_type == "application/json";
     match output {
         Some(file) => std::fs::write(&file, &blob.data)

@@ -59,7 +59,7 @@ async fn on_session<O>(runtime: &Runtime, id: SessionId) -> Result<O::Output, Er
 where
     O: Operation<Input = SessionRequest>,
 {
-    let done = call::<O>(runtime, SessionRequest { session_id: id.to_string() }).await;
+    let done = call::<O>(runtime, SessionRequest { session_id: id }).await;
     let reference = runtime.reference(id);
     done.map_err(|source| Error::InSession { id, reference, source: Box::new(source) })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use meerkat_core::excerpt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -130,7 +131,7 @@ pub fn read_resource(snapshot: &Snapshot, uri: &str) -> Result<ResourceText, Err
 
 /// Splits a URI into the skill and the path of the file.
 fn parts<'a>(snapshot: &'a Snapshot, uri: &str) -> Result<(&'a Arc<Skill>, String), Error> {
-    let bad = || Error::BadUri(uri.chars().take(200).collect());
+    let bad = || Error::BadUri(excerpt(uri));
     let mut segments = uri.strip_prefix(SCHEME).ok_or_else(bad)?.split('/');
     let name = segments.next().and_then(path::decoded).ok_or_else(bad)?;
     let file: Option<Vec<_>> = segments.map(path::segment).collect();
@@ -156,7 +157,7 @@ fn actual(skill: &Skill, file: &str) -> Result<String, Error> {
 pub fn manifest(snapshot: &Snapshot, uri: &str) -> Result<SkillManifest, Error> {
     let (skill, file) = parts(snapshot, uri)?;
     if file != "SKILL.md" {
-        return Err(Error::BadUri(uri.chars().take(200).collect()));
+        return Err(Error::BadUri(excerpt(uri)));
     }
     describe(skill)
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use meerkat_core::excerpt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -240,7 +241,7 @@ fn not_found(snapshot: &Snapshot, name: &str) -> String {
     if left > 0 {
         let _ = writeln!(list, "\n{left} more skills are not listed. {SEARCH}");
     }
-    let name: String = name.chars().take(200).collect();
+    let name = excerpt(name);
     format!(
         "Skill '{name}' not found.\n\nAvailable skills:\n{list}\nUse the exact skill name (case-insensitive) to load a skill."
     )

@@ -57,6 +57,6 @@ async fn wrong_arguments_are_named() {
     let (kind, message) = World::new().failure("read_file", json!({ "path": 1 })).await;
     assert_eq!(
         (kind.as_str(), message.as_str()),
-        ("invalid_arguments", "path: invalid type: integer `1`, expected a string")
+        ("invalid_arguments", "`path`: invalid type: integer `1`, expected a string")
     );
 }

@@ -1,7 +1,7 @@
 //! Validation of image requests and loading of the images they refer to.
 
 use meerkat_contracts::{ImageInput, ImageIntent, ImageRef};
-use meerkat_core::{AssistantBlock, BlobId, Image, ImageRequest, ImageSize, Message, SessionId};
+use meerkat_core::{AssistantBlock, BlobId, Image, ImageRequest, ImageSize, Message, SessionId, excerpt};
 use meerkat_store::Store;
 
 use super::super::ToolsError;
@@ -17,8 +17,7 @@ pub(super) async fn read(
     check(&input)?;
     let size = input.size.as_deref().unwrap_or("auto");
     let size = ImageSize::parse(size).ok_or_else(|| {
-        let excerpt: String = size.chars().take(40).collect();
-        invalid(format!("`size`: `{excerpt}` must be `auto` or pixels such as `1024x1024`"))
+        invalid(format!("`size`: `{}` must be `auto` or pixels such as `1024x1024`", excerpt(size)))
     })?;
     let prompt = match input.intent.unwrap_or_default() {
         ImageIntent::Generate => input.prompt,
@@ -83,8 +82,8 @@ async fn find_generated(
 ) -> Result<BlobId, ToolsError> {
     const PAGE_SIZE: u64 = 64;
     let unknown = || {
-        let excerpt: String = image_id.chars().take(80).collect();
-        invalid(format!("no image of this session has the id `{excerpt}`; refer to it by its blob id"))
+        let id = excerpt(image_id);
+        invalid(format!("no image of this session has the id `{id}`; refer to it by its blob id"))
     };
     let session = session.ok_or_else(unknown)?;
     let mut end = store.session(session).await?.map_or(0, |row| row.message_count);

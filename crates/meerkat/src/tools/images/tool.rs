@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meerkat_contracts::ImageInput;
 use meerkat_core::{
     BoxFuture, Content, ContentBlock, Invocation, MediaSource, Tool, ToolDef, ToolFailure, ToolImpact,
-    ToolOutput, ToolSource, input_schema,
+    ToolOutput, ToolSource, decode, input_schema,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,6 @@ use super::super::ToolsError;
 use super::{GeneratedImages, Images};
 use crate::coded::Coded as _;
 use crate::config::Config;
-use crate::json::decode;
 use crate::models::ModelsError;
 use crate::request_error::RequestError;
 

@@ -2,7 +2,7 @@
 
 use meerkat_core::SessionId;
 use meerkat_mcp::ServerChange;
-use meerkat_mcp::config::{Scope, ServerConfig, TransportConfig};
+use meerkat_mcp::config::{FieldError, Scope, ServerConfig, TransportConfig};
 
 use super::super::ToolsError;
 use super::{McpServers, ProjectTrust};
@@ -90,13 +90,13 @@ impl McpServers {
         // A client can name any URL, so a variable would send the owner's key there.
         if let Some(field) = server.endpoint_variable().filter(|_| access != ConfigAccess::Owner) {
             let message = format!(
-                "server_config.`{field}`: cannot use an environment variable here; write the value, or add the server \
+                "`server_config.{field}`: cannot use an environment variable here; write the value, or add the server \
                  with `rkat mcp add`"
             );
             return Err(RequestError::Arguments(message).into());
         }
         let lookup = |name: &str| self.options.variables.as_ref().and_then(|variables| variables(name));
-        let invalid = |error| RequestError::Arguments(format!("server_config.{error}"));
+        let invalid = |error: FieldError| RequestError::Arguments(error.within("server_config").to_string());
         Ok(server.expanded(&lookup).map_err(invalid)?)
     }
 

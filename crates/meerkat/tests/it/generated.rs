@@ -1,0 +1,189 @@
+//! Generated input for every operation: what a schema promises is accepted, and everything else is rejected with a
+//! short reason in plain words.
+
+use meerkat::operations::TABLE;
+use meerkat::{Config, Error, ErrorKind, HookEntry};
+use meerkat_core::input_schema;
+use meerkat_testkit::Generator;
+use serde_json::{Value, json};
+
+use crate::world::{World, call};
+
+/// Seed of all tests, so that they always try the same input.
+const SEED: u64 = 7;
+/// Number of inputs for each operation.
+const CASES: usize = 100;
+
+/// Reasons to reject input that matches the schema: they depend on other fields, or on the state.
+const REASONS: [&str; 22] = [
+    "`skill_references` is no longer accepted",
+    "the session has no MCP server named",
+    "cannot use an environment variable here",
+    "cannot be combined with `command`",
+    "is not a transport; with `url`",
+    "`prompt` is empty",
+    "no skill source has the id",
+    "is not open: it was closed",
+    "no blob `sha256:",
+    "is not base64",
+    "needs a `comms_name`",
+    "duplicate tool",
+    "`config` is missing",
+    "`patch` is missing",
+    "invalid config: ",
+    "`skill_key` is missing",
+    "missing; set `command` or `url`",
+    "no pending tool call has the id",
+    "no call awaiting approval has the id",
+    "belongs to a server with",
+    "`hooks_override`: ",
+    "`output_schema",
+];
+
+/// Words of Rust and serde that a user must not see.
+const FORBIDDEN: [&str; 20] = [
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "usize",
+    "i32",
+    "i64",
+    "f32",
+    "f64",
+    "struct",
+    "enum",
+    "tagged",
+    "unit variant",
+    "newtype",
+    "sequence",
+    "a map",
+    "with a single key",
+    "any variant",
+    "identifier",
+    "Option",
+];
+
+fn samples(rule: &str) -> Vec<&'static str> {
+    match rule {
+        r"\S" => vec!["x", "say hi", "a\nb", "\u{1b}[2J"],
+        "duration" => vec!["30s", "500ms"],
+        "uuid" => vec!["01936f8a-7b2c-7000-8000-000000000001", "00000000-0000-4b11-8111-000000000001"],
+        "date-time" => vec!["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678+01:00"],
+        "^[a-zA-Z0-9_-]{1,64}$" => {
+            vec!["f", "a_b-C9", "0123456789012345678901234567890123456789012345678901234567890123"]
+        }
+        "^[a-zA-Z0-9_.-]{1,64}$" => vec!["s", "a.b_c-9"],
+        "^[a-z0-9]+(-[a-z0-9]+)*$" => vec!["a", "no-such-skill", "0-1-2"],
+        r"^https?://\S|\$\{" => vec!["http://127.0.0.1:1/mcp", "${NOT_SET}"],
+        "^(auto|[0-9]+x[0-9]+)$" => vec!["auto", "1024x1024"],
+        "^sha256:[0-9a-f]{64}$" => {
+            vec!["sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the input as text, for the message of a failed test.
+fn excerpt(input: &Value) -> String {
+    input.to_string().chars().take(600).collect()
+}
+
+/// Returns what is wrong with an error as a reply to any input.
+fn find_flaw(error: &Error) -> Option<&'static str> {
+    let message = error.to_string();
+    // A list of known names may be long.
+    let is_long = message.len() > 3000;
+    let has_control = message.chars().any(|letter| letter.is_control() && letter != '\n');
+    // A value may contain such a word, too.
+    let unquoted = message.replace("a, expected u64", "");
+    let is_word = |word: &str| {
+        let is_edge = |text: Option<char>| text.is_none_or(|letter| !letter.is_alphanumeric());
+        unquoted.match_indices(word).any(|(start, _)| {
+            is_edge(unquoted[..start].chars().next_back())
+                && is_edge(unquoted[start + word.len()..].chars().next())
+        })
+    };
+    if error.kind() == ErrorKind::Internal {
+        Some("internal error")
+    } else if is_long {
+        Some("long message")
+    } else if has_control {
+        Some("control character")
+    } else {
+        FORBIDDEN.into_iter().find(|word| is_word(word))
+    }
+}
+
+async fn each_case(
+    change: impl Fn(&mut Generator, &mut Value),
+    judge: impl Fn(&Error) -> Option<&'static str>,
+) {
+    let world = World::in_memory([], [], None);
+    let first = json!({ "prompt": "say hi", "model": "offline" });
+    let mut generator = Generator::new(SEED, samples);
+    let mut failures = Vec::new();
+    for operation in &TABLE {
+        let schema = operation.input_schema();
+        let session = call(&world, "meerkat_run", first.clone()).await.unwrap()["session_id"].clone();
+        for _ in 0..CASES {
+            let mut input = generator.valid(&schema);
+            // Most runs must get past the checks of the session and the model.
+            for (field, value) in [("session_id", &session), ("model", &json!("offline"))] {
+                if let Some(text) = input.get_mut(field)
+                    && generator.below(4) > 0
+                {
+                    text.clone_from(value);
+                }
+            }
+            change(&mut generator, &mut input);
+            if let Err(error) = call(&world, operation.name, input.clone()).await
+                && let Some(flaw) = judge(&error)
+            {
+                let message: String = error.to_string().chars().take(500).collect();
+                failures.push(format!("{} {}\n  {flaw}: {message}", operation.name, excerpt(&input)));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    // The runtime still works.
+    call(&world, "meerkat_run", first).await.unwrap();
+}
+
+#[tokio::test]
+async fn input_that_matches_the_schema_is_accepted() {
+    let judge = |error: &Error| {
+        let message = error.to_string();
+        let is_allowed =
+            error.kind() != ErrorKind::InvalidParams || REASONS.iter().any(|reason| message.contains(reason));
+        if is_allowed { find_flaw(error) } else { Some("rejected") }
+    };
+    each_case(|_, _| {}, judge).await;
+}
+
+#[tokio::test]
+async fn broken_input_is_rejected_in_plain_words() {
+    let change = |generator: &mut Generator, input: &mut Value| generator.break_one(input);
+    each_case(change, find_flaw).await;
+}
+
+#[tokio::test]
+async fn broken_config_is_rejected_in_plain_words() {
+    let world = World::in_memory([], [], None);
+    let mut generator = Generator::new(SEED, samples);
+    let (config, hook) = (input_schema::<Config>(), input_schema::<HookEntry>());
+    for _ in 0..10 * CASES {
+        let mut document = generator.valid(&config);
+        generator.break_one(&mut document);
+        let set = json!({ "action": "set", "config": document });
+        let mut entry = generator.valid(&hook);
+        generator.break_one(&mut entry);
+        let hooks =
+            json!({ "prompt": "say hi", "model": "offline", "hooks_override": { "entries": [entry] } });
+        for (name, input) in [("meerkat_config", set), ("meerkat_run", hooks)] {
+            if let Err(error) = call(&world, name, input.clone()).await {
+                assert_eq!(find_flaw(&error), None, "{name} {}:\n{error}", excerpt(&input));
+            }
+        }
+    }
+}
