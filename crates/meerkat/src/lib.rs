@@ -99,12 +99,12 @@ pub use meerkat_registry as registry;
 pub use meerkat_skills as skills;
 #[cfg(feature = "registry")]
 pub use meerkat_store::EndpointFile;
-#[cfg(feature = "session-store")]
-pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
     ArchivedFilter, Backend, Blob, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
     RealmPaths, SessionQuery, UnknownBackend, create_private_dirs,
 };
+#[cfg(feature = "session-store")]
+pub use meerkat_store::{Backup, check as check_database};
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;
 pub use records::RecordError;

@@ -38,6 +38,8 @@ pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub(crate) use owner::{Owner, OwnerRecord};
+#[cfg(feature = "sqlite")]
+pub use realm::Backup;
 pub use realm::{
     Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, TOKEN_FILE,
     Warning,

@@ -3,6 +3,7 @@
 //! Two threads own a connection each: the writer commits queued transactions together, and the reader reads the last
 //! commit and never waits for the writer. Both end with the store, after their queues are empty.
 
+mod backup;
 mod busy;
 mod change;
 mod check;
@@ -36,6 +37,7 @@ use crate::{
     SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction,
 };
 
+pub(crate) use self::backup::{copy, manifest_of_backup, seal, unseal};
 pub use self::check::{check, try_write};
 pub(crate) use self::unwritable::count_sessions;
 

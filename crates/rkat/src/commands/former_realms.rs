@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use meerkat::{DefaultRealm, Realm, RealmId, RealmManifest, RealmOrigin};
+use meerkat::{ArchivedFilter, DefaultRealm, Realm, RealmId, RealmManifest, RealmOrigin};
 
 use crate::env;
 use crate::out;
@@ -46,5 +46,5 @@ fn count(state_root: &Path, realm: &RealmId, dir: Option<&Path>) -> Option<u64> 
     if manifest.origin != RealmOrigin::Workspace || !manifest.workspace.as_ref().is_none_or(is_here) {
         return None;
     }
-    Realm::count_sessions(state_root, realm).ok().filter(|count| *count > 0)
+    Realm::count_sessions(state_root, realm, ArchivedFilter::Hidden).ok().filter(|count| *count > 0)
 }

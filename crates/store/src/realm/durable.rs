@@ -133,7 +133,7 @@ impl RealmManifest {
         Self { store: StoreMark::Created, ..self }.write(paths)
     }
 
-    fn write(&self, paths: &RealmPaths) -> Result<(), Error> {
+    pub(super) fn write(&self, paths: &RealmPaths) -> Result<(), Error> {
         let temporary = paths.root.join(format!(".realm_manifest.{}.new", Uuid::now_v7()));
         let written = serde_json::to_vec(self)
             .map_err(io::Error::from)

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use meerkat_core::RealmId;
+use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 use super::{Realm, RealmManifest, RealmPaths, TOKEN_FILE};
@@ -30,14 +30,19 @@ pub struct RealmInfo {
     pub manifest: RealmManifest,
     /// Whether a running process has it open.
     pub in_use: bool,
+    /// Time when a process last opened it or wrote to it.
+    pub last_used: Timestamp,
+    /// Size of its files.
+    pub bytes: u64,
 }
 
-/// Handling of a realm that is in use when it is deleted.
+/// Handling of what an operation would destroy: a realm that is in use when it is deleted, or the file at the path of a
+/// backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
     /// Keep it and return an error.
     No,
-    /// Delete it; processes that use it fail from then on.
+    /// Destroy it; processes that use a deleted realm fail from then on.
     Yes,
 }
 
@@ -70,15 +75,19 @@ impl Realm {
         Ok(list)
     }
 
-    /// Counts the sessions of a realm that are not archived. Changes nothing.
+    /// Counts the sessions of a realm. Changes nothing.
     ///
     /// # Errors
     /// Returns an error if the realm does not exist, or its database cannot be read.
     #[cfg(feature = "sqlite")]
-    pub fn count_sessions(state_root: &Path, realm: &RealmId) -> Result<u64, Error> {
+    pub fn count_sessions(
+        state_root: &Path,
+        realm: &RealmId,
+        archived: crate::ArchivedFilter,
+    ) -> Result<u64, Error> {
         let paths = RealmPaths::new(state_root, realm);
         match RealmManifest::read(state_root, realm)?.backend {
-            crate::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database),
+            crate::Backend::Sqlite => crate::sqlite::count_sessions(&paths.database, archived),
             backend => Err(Error::BackendMissing { realm: realm.clone(), backend }),
         }
     }
@@ -108,9 +117,33 @@ impl Realm {
 
 fn inspect(state_root: &Path, id: &RealmId) -> Result<RealmInfo, Error> {
     let manifest = RealmManifest::read(state_root, id)?;
-    let leases = RealmPaths::new(state_root, id).leases;
-    let in_use = any_alive(&leases).map_err(|error| Error::io(leases, error))?;
-    Ok(RealmInfo { manifest, in_use })
+    let paths = RealmPaths::new(state_root, id);
+    let in_use = any_alive(&paths.leases).map_err(|error| Error::io(&paths.leases, error))?;
+    let (last_used, bytes) =
+        measure(&paths.root, manifest.created_at).map_err(|error| Error::io(&paths.root, error))?;
+    Ok(RealmInfo { manifest, in_use, last_used, bytes })
+}
+
+/// Returns the time of the last change in a realm's directory, and the size of its files. Every process that opens the
+/// realm adds a file to the directory of the owners.
+fn measure(root: &Path, created: Timestamp) -> io::Result<(Timestamp, u64)> {
+    let (mut last, mut bytes) = (created, 0);
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        // A log of commits may disappear at any time. Commands that only read leave an empty one and its index.
+        let is_index = entry.file_name().as_encoded_bytes().ends_with(b"-shm");
+        let Some(metadata) =
+            entry.metadata().ok().filter(|data| (data.is_dir() || data.len() > 0) && !is_index)
+        else {
+            continue;
+        };
+        let changed = metadata.modified()?;
+        last = last.max(Timestamp::try_from(changed).unwrap_or(created));
+        if metadata.is_file() {
+            bytes += metadata.len();
+        }
+    }
+    Ok((last, bytes))
 }
 
 fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {

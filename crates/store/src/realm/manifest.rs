@@ -64,18 +64,21 @@ impl RealmManifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(&paths.manifest, error)),
         };
-        Self::parse(&bytes, &paths.manifest, realm).map(Some)
+        let found = Self::parse(&bytes, &paths.manifest)?;
+        if found.realm_id != *realm {
+            let source =
+                serde_json::Error::custom(format!("`{}` is not its directory's name", found.realm_id));
+            return Err(Error::Manifest { path: paths.manifest.clone(), field: "realm_id", source });
+        }
+        Ok(Some(found))
     }
 
-    fn parse(bytes: &[u8], path: &Path, realm: &RealmId) -> Result<Self, Error> {
+    /// Decodes a manifest that was read from `path`.
+    pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let fields: serde_json::Map<_, _> = serde_json::from_slice(bytes)
             .map_err(|source| Error::ManifestSyntax { path: path.to_owned(), source })?;
         let fields = Fields { fields, path };
-        let realm_id: RealmId = fields.get("realm_id")?;
-        if realm_id != *realm {
-            let source = serde_json::Error::custom(format!("`{realm_id}` is not its directory's name"));
-            return Err(fields.bad("realm_id", source));
-        }
+        let realm_id = fields.get("realm_id")?;
         let Seconds(created_at) = fields.get("created_at")?;
         Ok(Self {
             realm_id,

@@ -4,7 +4,8 @@ use std::fs;
 
 use meerkat_core::ErrorKind;
 use meerkat_store::{
-    Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin, StoreMark, Warning,
+    ArchivedFilter, Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
+    StoreMark, Warning,
 };
 
 use crate::support::{Scratch, at, change, close, create, id, session};
@@ -180,13 +181,37 @@ fn list_shows_use_and_broken_realms() {
     write_manifest(&scratch, "[]");
 
     let list = Realm::list(scratch.root()).unwrap();
-    let info = |realm, in_use| RealmInfo { manifest: manifest(realm), in_use };
-    assert_eq!(list.realms, [info("idle", false), info("used", true)]);
+    let info = |info: &RealmInfo| (info.manifest.clone(), info.in_use);
+    let realms: Vec<_> = list.realms.iter().map(info).collect();
+    assert_eq!(realms, [(manifest("idle"), false), (manifest("used"), true)]);
     let mut broken: Vec<_> = list.broken.iter().map(ToString::to_string).collect();
     broken.sort();
     assert_eq!(broken.len(), 2, "{broken:?}");
     assert_eq!(broken[0], "realm `empty` not found");
     assert!(broken[1].ends_with("is not a JSON object"));
+}
+
+#[test]
+fn last_use_is_the_latest_change_of_a_file() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let paths = scratch.paths();
+    let set = |path: &std::path::Path, second| {
+        fs::File::open(path).unwrap().set_modified(at(second).into()).unwrap();
+    };
+    let info = || Realm::list(scratch.root()).unwrap().realms.remove(0);
+    for path in [&paths.manifest, &paths.database, &paths.leases] {
+        set(path, 1);
+    }
+    assert_eq!(info().last_used, at(1_700_000_000), "the time of creation");
+    for (second, path) in (1_800_000_000..).zip([&paths.database, &paths.leases]) {
+        set(path, second);
+        assert_eq!(info().last_used, at(second));
+    }
+    Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Included).unwrap();
+    assert_eq!(info().last_used, at(1_800_000_001), "counting the sessions is not a use");
+    let bytes = [&paths.manifest, &paths.database].map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!(info().bytes, bytes.iter().sum::<u64>());
 }
 
 #[test]
@@ -267,7 +292,7 @@ fn manifest_names_the_workspace_directory() {
 #[tokio::test]
 async fn sessions_of_a_closed_realm_are_counted() {
     let scratch = Scratch::new();
-    let count = || Realm::count_sessions(scratch.root(), &id("test"));
+    let count = || Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Hidden);
     assert!(matches!(count(), Err(Error::RealmNotFound(_))));
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![create(1), create(2)]).await.unwrap();
