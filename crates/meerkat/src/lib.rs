@@ -101,7 +101,7 @@ pub use meerkat_skills as skills;
 pub use meerkat_store::EndpointFile;
 pub use meerkat_store::{
     ArchivedFilter, Backend, Blob, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    RealmPaths, SessionQuery, UnknownBackend, create_private_dirs,
+    RealmPaths, RealmUser, SessionQuery, UnknownBackend, create_private_dirs,
 };
 #[cfg(feature = "session-store")]
 pub use meerkat_store::{Backup, check as check_database};
@@ -109,7 +109,7 @@ pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;
 pub use records::RecordError;
 pub use request_error::RequestError;
-pub use runtime::Runtime;
+pub use runtime::{Health, Runtime};
 pub use schema::InvalidSchema;
 pub use scope::{DefaultRealm, RealmScope, SystemDirs};
 pub use secrets::{SecretSource, api_key_variables};

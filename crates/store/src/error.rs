@@ -106,6 +106,12 @@ pub enum Error {
         /// The database file.
         path: PathBuf,
     },
+    /// The realm's files were deleted or replaced while this process had them open.
+    #[error("database `{}` was deleted or replaced while this process was using it", path.display())]
+    StoreReplaced {
+        /// The database file.
+        path: PathBuf,
+    },
     /// The file is a database, but not a Meerkat database.
     #[error("`{}` is not a Meerkat database", path.display())]
     ForeignSchema {
@@ -275,6 +281,7 @@ impl Error {
                      or start over; `rkat doctor` checks `{path}`"
                 )
             }
+            Self::StoreReplaced { .. } => "nothing was stored: restart this process".to_owned(),
             Self::DiskFull { .. } => "free some space and try again; what was committed is safe".to_owned(),
             Self::ReadOnly { .. } => "check its owner and permissions, or use another state root".to_owned(),
             Self::Io { .. } => "check that the path exists and is readable and writable".to_owned(),

@@ -41,8 +41,8 @@ pub(crate) use owner::{Owner, OwnerRecord};
 #[cfg(feature = "sqlite")]
 pub use realm::Backup;
 pub use realm::{
-    Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, TOKEN_FILE,
-    Warning,
+    Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, RealmUser,
+    TOKEN_FILE, Warning,
 };
 pub use rows::{
     ArchivedFilter, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,

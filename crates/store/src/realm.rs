@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 #[cfg(feature = "sqlite")]
 pub use backup::Backup;
-pub use inventory::{Force, RealmInfo, RealmList};
+pub use inventory::{Force, RealmInfo, RealmList, RealmUser};
 pub use manifest::{RealmManifest, RealmOrigin};
 
 use crate::{Backend, Error, MemoryStore, Store};

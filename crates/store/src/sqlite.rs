@@ -10,6 +10,7 @@ mod check;
 mod failure;
 mod guard;
 mod open;
+mod presence;
 mod reader;
 mod recall;
 mod state;
@@ -28,6 +29,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use self::failure::Failure;
+use self::presence::Presence;
 use self::reader::Reader;
 use self::unwritable::Unwritable;
 use self::writer::{Commit, Writer};
@@ -61,7 +63,8 @@ impl OpenWriter {
     }
 
     fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
-        Writer { connection: self.connection, peers, path, _owner: self.owner }
+        let presence = Presence::new(&path);
+        Writer { connection: self.connection, peers, path, presence, _owner: self.owner }
     }
 }
 

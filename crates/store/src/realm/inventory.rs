@@ -8,11 +8,12 @@ use std::io;
 use std::path::Path;
 
 use meerkat_core::{RealmId, Timestamp};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Realm, RealmManifest, RealmPaths, TOKEN_FILE};
 use crate::Error;
-use crate::liveness::any_alive;
+use crate::liveness::{any_alive, live_owners};
 
 /// The realms of a state root.
 #[derive(Debug, Default)]
@@ -34,6 +35,17 @@ pub struct RealmInfo {
     pub last_used: Timestamp,
     /// Size of its files.
     pub bytes: u64,
+}
+
+/// A process that has a realm open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealmUser {
+    /// The surface that it runs.
+    pub surface: String,
+    /// Its name.
+    pub instance: String,
+    /// Its process id, unless it runs in another container.
+    pub pid: Option<u32>,
 }
 
 /// Handling of what an operation would destroy: a realm that is in use when it is deleted, or the file at the path of a
@@ -92,6 +104,16 @@ impl Realm {
         }
     }
 
+    /// Returns the processes that have a realm open, as the files of its owners describe them.
+    ///
+    /// # Errors
+    /// Returns an error if the files cannot be listed.
+    pub fn users(state_root: &Path, realm: &RealmId) -> Result<Vec<RealmUser>, Error> {
+        let leases = RealmPaths::new(state_root, realm).leases;
+        let owners = live_owners(&leases).map_err(|error| Error::io(&leases, error))?;
+        Ok(owners.iter().map(|file| user(file)).collect())
+    }
+
     /// Deletes a realm and everything in it.
     ///
     /// # Errors
@@ -144,6 +166,29 @@ fn measure(root: &Path, created: Timestamp) -> io::Result<(Timestamp, u64)> {
         }
     }
     Ok((last, bytes))
+}
+
+fn user(file: &Path) -> RealmUser {
+    let record: Value =
+        fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    let text = |key: &str| record[key].as_str().unwrap_or("unknown").to_owned();
+    let pid = record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    RealmUser {
+        surface: text("surface"),
+        instance: text("instance_id"),
+        pid: pid.filter(|pid| has_open(*pid, file)),
+    }
+}
+
+/// Returns `true` if a process has a file open. The id in an owner's file may be that of a process in another container,
+/// and a different process may have it here.
+fn has_open(pid: u32, file: &Path) -> bool {
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == file))
 }
 
 fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::fs;
 use meerkat_core::ErrorKind;
 use meerkat_store::{
     ArchivedFilter, Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    StoreMark, Warning,
+    RealmUser, StoreMark, Warning,
 };
 
 use crate::support::{Scratch, at, change, close, create, id, session};
@@ -231,6 +231,49 @@ fn realm_in_use_is_deleted_only_if_forced() {
     fs::write(scratch.owner_file(9), "{}").unwrap();
     delete(Force::No).unwrap();
     assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn users_of_a_realm_are_named() {
+    let scratch = Scratch::new();
+    let users = || Realm::users(scratch.root(), &id("test")).unwrap();
+    assert_eq!(users(), []);
+    let realm = scratch.open(1).unwrap();
+    let instance = "instance-00000000-0000-0000-0000-000000000001".to_owned();
+    let user = RealmUser { surface: "test".to_owned(), instance, pid: Some(std::process::id()) };
+    assert_eq!(users(), std::slice::from_ref(&user));
+    // The lock belongs to this process, whatever the file says.
+    let path = scratch.owner_file(1);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&format!(":{},", std::process::id()), ":1,")).unwrap();
+    #[cfg(target_os = "linux")]
+    assert_eq!(users(), [RealmUser { pid: None, ..user }]);
+    drop(realm);
+    assert_eq!(users(), []);
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn replaced_store_accepts_no_commits() {
+    let scratch = Scratch::new();
+    let realm = scratch.open(1).unwrap();
+    let store = realm.store();
+    change(&*store, vec![create(1)]).await.unwrap();
+    let (root, aside) = (scratch.paths().root, scratch.root().join("aside"));
+    fs::rename(&root, &aside).unwrap();
+    for _ in 0..2 {
+        let error = change(&*store, vec![create(2)]).await.unwrap_err();
+        assert!(matches!(error, Error::StoreReplaced { .. }), "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::StoreError);
+        // The second time, another realm is in its place.
+        if !root.exists() {
+            drop(scratch.open(2).unwrap());
+        }
+    }
+    fs::rename(&root, scratch.root().join("other")).unwrap();
+    fs::rename(&aside, &root).unwrap();
+    change(&*store, vec![create(3)]).await.unwrap();
+    assert_eq!(Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Hidden).unwrap(), 2);
 }
 
 #[test]

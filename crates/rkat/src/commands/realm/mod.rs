@@ -1,6 +1,7 @@
 //! `rkat realm`.
 
 mod backup;
+mod delete;
 mod prune;
 
 use std::path::Path;
@@ -28,9 +29,7 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError
         }
         RealmCommand::Create { id, backend } => create(scope, &id, backend)?,
         RealmCommand::Delete { id, force } => {
-            let id: RealmId = id.parse()?;
-            Realm::delete(&state_root, &id, or_force(force))?;
-            out::line(&format!("deleted {id}"));
+            delete::delete(&state_root, &id.parse()?, or_force(force))?;
         }
         RealmCommand::Backup { id, file, force, json } => {
             backup::backup(&state_root, &id.parse()?, &file, or_force(force), json)?;
