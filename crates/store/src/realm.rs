@@ -4,6 +4,8 @@
 //! reads the environment or the clock.
 
 #[cfg(feature = "sqlite")]
+mod adoption;
+#[cfg(feature = "sqlite")]
 mod backup;
 #[cfg(feature = "sqlite")]
 mod durable;
@@ -19,6 +21,8 @@ use std::sync::Arc;
 use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
+#[cfg(feature = "sqlite")]
+pub use adoption::Kinship;
 #[cfg(feature = "sqlite")]
 pub use backup::Backup;
 pub use inventory::{Force, RealmInfo, RealmList, RealmUser};

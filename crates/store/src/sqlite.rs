@@ -41,7 +41,7 @@ use crate::{
 
 pub(crate) use self::backup::{copy, manifest_of_backup, seal, unseal};
 pub use self::check::{check, try_write};
-pub(crate) use self::unwritable::count_sessions;
+pub(crate) use self::unwritable::{count_sessions, is_unused};
 
 /// Capacity of a thread's queue of requests. If it is full, callers wait.
 const QUEUE: usize = 1024;
@@ -116,8 +116,11 @@ impl SqliteStore {
                             opened.into_writer(writer_path, peers).run(&mut commits, Some(first));
                             return;
                         }
-                        // The caller may have been dropped.
-                        Err(error) => drop(first.answer.send(Err(error))),
+                        Err(error) => {
+                            tracing::error!(path = %writer_path.display(), %error, "cannot commit");
+                            // The caller may have been dropped.
+                            let _ = first.answer.send(Err(error));
+                        }
                     }
                 }
             },

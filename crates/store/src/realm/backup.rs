@@ -66,6 +66,7 @@ impl Realm {
     /// Returns an error if the file is not an intact backup, a realm with the id exists, or a file system operation
     /// fails. No realm is created then.
     pub fn restore(state_root: &Path, file: &Path, name: Option<RealmId>) -> Result<Backup, Error> {
+        fs::metadata(file).map_err(|error| Error::io(file, error))?;
         let not_a_backup = |source| Error::NotABackup { path: file.to_owned(), source };
         let verified = check(file).and_then(|()| sqlite::manifest_of_backup(file));
         let manifest = verified.map_err(|error| match error {
@@ -76,8 +77,9 @@ impl Realm {
         let mut manifest = RealmManifest::parse(manifest.as_bytes(), file)?;
         manifest.store = StoreMark::Created;
         if let Some(name) = name.filter(|name| *name != manifest.realm_id) {
-            manifest =
-                RealmManifest { realm_id: name, origin: RealmOrigin::Explicit, workspace: None, ..manifest };
+            manifest.realm_id = name;
+            manifest.origin = RealmOrigin::Explicit;
+            (manifest.workspace, manifest.workspace_inode) = (None, None);
         }
         let paths = RealmPaths::new(state_root, &manifest.realm_id);
         if paths.exists()? {

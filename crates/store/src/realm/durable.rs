@@ -83,6 +83,7 @@ impl RealmOptions {
             origin: self.origin,
             created_at: self.now,
             workspace: self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            workspace_inode: self.workspace.as_deref().and_then(files::inode),
             store: StoreMark::Absent,
         }
     }

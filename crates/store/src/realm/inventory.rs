@@ -191,7 +191,7 @@ fn has_open(pid: u32, file: &Path) -> bool {
     open.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == file))
 }
 
-fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {
+pub(super) fn refuse_in_use(realm: &RealmId, root: &Path, force: Force) -> Result<(), Error> {
     let leases = root.join("leases");
     if force == Force::No && any_alive(&leases).map_err(|error| Error::io(&leases, error))? {
         return Err(Error::RealmInUse(realm.clone()));

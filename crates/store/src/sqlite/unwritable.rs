@@ -68,6 +68,16 @@ pub(crate) fn count_sessions(path: &Path, archived: ArchivedFilter) -> Result<u6
     count.map_err(|error| storage(path, error))
 }
 
+/// Returns `true` if a database contains no sessions, config, or values.
+pub(crate) fn is_unused(path: &Path) -> Result<bool, Error> {
+    if is_empty(path) {
+        return Ok(true);
+    }
+    let count = "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM config) + (SELECT count(*) FROM state)";
+    let count = with_connection(path, |connection| connection.query_row(count, [], |row| get_u64(row, 0)));
+    count.map(|count| count == 0).map_err(|error| storage(path, error))
+}
+
 /// Returns `true` if the database file is missing or empty.
 pub(super) fn is_empty(path: &Path) -> bool {
     match std::fs::metadata(path) {

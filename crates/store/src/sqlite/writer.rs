@@ -63,6 +63,7 @@ impl Writer {
         match self.attempt(transactions) {
             Ok(results) => results,
             Err(error) => {
+                tracing::error!(path = %self.path.display(), %error, "cannot commit");
                 if !self.connection.is_autocommit() {
                     // If the rollback fails, the next batch fails to start and gets here again.
                     let _ = self.execute("ROLLBACK");

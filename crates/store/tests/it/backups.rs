@@ -70,6 +70,7 @@ async fn restored_realm_can_have_another_name() {
         realm_id: id("copy"),
         origin: RealmOrigin::Explicit,
         workspace: None,
+        workspace_inode: None,
         store: StoreMark::Created,
         ..RealmManifest::read(scratch.root(), &id("test")).unwrap()
     };

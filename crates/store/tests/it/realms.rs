@@ -17,6 +17,7 @@ fn manifest(realm: &str) -> RealmManifest {
         origin: RealmOrigin::Explicit,
         created_at: at(1_700_000_000),
         workspace: None,
+        workspace_inode: None,
         store: StoreMark::Created,
     }
 }
