@@ -255,12 +255,11 @@ impl Runtime {
         self.parts.sessions.close(timeout).await;
     }
 
-    /// Decodes all stored sessions and the config, and returns the number of sessions.
+    /// Decodes all stored sessions, and returns the number of sessions.
     ///
     /// # Errors
     /// Returns an error for the first record that cannot be decoded, with its session.
     pub async fn check_records(&self) -> Result<usize, Error> {
-        self.config().get().await?;
         let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
         let rows = self.store().sessions(query).await?;
         let sessions = self.sessions();

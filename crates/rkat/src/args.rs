@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use meerkat::{ApprovalPolicy, Backend, DefaultRealm, FileAccess, HumanDuration, Provider, RealmScope, Usd};
+use meerkat_telemetry::{LogFormat, UnknownFormat};
 
 use crate::error::ErrorFormat;
 use crate::scope::{Scope, Surface};
@@ -148,7 +149,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check keys, store, config, MCP servers, and skills; exit 1 if a check fails.
+    /// Check keys, store, config, MCP servers, and skills; exit 1 if a check fails. Starts the required MCP servers.
     Doctor {
         /// Print JSON.
         #[arg(long)]
@@ -220,6 +221,10 @@ pub(crate) struct ServeArgs {
     /// Do not start a hub.
     #[arg(long, conflicts_with = "hub")]
     pub(crate) no_hub: bool,
+    /// Form of the log on stderr: `text`, or `json` with one object on each line [default: $RKAT_LOG_FORMAT, else
+    /// text].
+    #[arg(long, value_name = "FORMAT", value_parser = parse_log_format)]
+    pub(crate) log_format: Option<LogFormat>,
 }
 
 /// Arguments of `rkat run`.
@@ -564,6 +569,10 @@ impl Command {
 
 fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
+}
+
+fn parse_log_format(text: &str) -> Result<LogFormat, String> {
+    text.parse().map_err(|error: UnknownFormat| error.to_string())
 }
 
 fn parse_duration(text: &str) -> Result<HumanDuration, String> {

@@ -59,6 +59,11 @@ pub(crate) enum RealmCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Make a realm that of the current project, for example after its directory was renamed. The realm gets a new id.
+    Adopt {
+        /// The realm.
+        id: String,
+    },
     /// Permanently delete a realm and all its sessions.
     Delete {
         /// The realm.

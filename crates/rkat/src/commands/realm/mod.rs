@@ -6,7 +6,10 @@ mod prune;
 
 use std::path::Path;
 
-use meerkat::{Clock as _, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, SystemClock};
+use meerkat::{
+    Clock as _, DefaultRealm, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
+    SystemClock,
+};
 use serde_json::{Value, json};
 
 use super::print_json;
@@ -28,6 +31,7 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError
             show(&state_root, &manifest, json);
         }
         RealmCommand::Create { id, backend } => create(scope, &id, backend)?,
+        RealmCommand::Adopt { id } => adopt(scope, &id.parse()?)?,
         RealmCommand::Delete { id, force } => {
             delete::delete(&state_root, &id.parse()?, or_force(force))?;
         }
@@ -58,6 +62,16 @@ fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<
     let realm = Realm::open(scope.options()?)?;
     realm.warnings().iter().for_each(out::warn);
     out::line(&format!("{} ({})", realm.id(), realm.backend()));
+    Ok(())
+}
+
+fn adopt(scope: &Scope, id: &RealmId) -> Result<(), CliError> {
+    let mut scope = scope.clone();
+    (scope.flags.realm, scope.default_realm) = (None, DefaultRealm::Project);
+    let RealmOptions { state_root, realm, workspace, .. } = scope.options()?;
+    let directory = workspace.unwrap_or_default();
+    Realm::adopt(&state_root, id, &realm, &directory)?;
+    out::line(&format!("realm {id} is now {realm}, the realm of {}", directory.display()));
     Ok(())
 }
 
