@@ -98,17 +98,17 @@ pub use meerkat_registry as registry;
 pub use meerkat_skills as skills;
 #[cfg(feature = "registry")]
 pub use meerkat_store::EndpointFile;
-#[cfg(feature = "session-store")]
-pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
     ArchivedFilter, Backend, Blob, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    RealmPaths, SessionQuery, UnknownBackend, create_private_dirs,
+    RealmPaths, RealmUser, SessionQuery, UnknownBackend, create_private_dirs,
 };
+#[cfg(feature = "session-store")]
+pub use meerkat_store::{Backup, Kinship, check as check_database};
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;
 pub use records::RecordError;
 pub use request_error::RequestError;
-pub use runtime::Runtime;
+pub use runtime::{Health, Runtime};
 pub use schema::InvalidSchema;
 pub use scope::{DefaultRealm, RealmScope, SystemDirs};
 pub use secrets::{SecretSource, api_key_variables};

@@ -129,11 +129,13 @@ impl Coded for RecordError {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Store(error) => return Coded::hint(error),
+            Self::Unreadable { what: "config", .. } => "replace it with `rkat config set`",
             Self::Unreadable { source, .. } if source.is_data() => {
                 "a newer version may have written it; `rkat doctor` checks the file"
             }
             Self::Unreadable { .. } => {
-                "it is damaged: restore the file from a backup; `rkat doctor` checks it"
+                "it is damaged: move the realm's directory aside, then restore a backup with `rkat realm restore FILE`; \
+                 `rkat doctor` checks it"
             }
             Self::Encode(_) => return None,
         };

@@ -37,6 +37,24 @@ pub struct Runtime {
     parts: Arc<RuntimeParts>,
 }
 
+/// State of a runtime, for health checks.
+#[derive(Debug)]
+pub struct Health {
+    /// An error if no run can be stored: the files of the realm were deleted or replaced, the disk is full, or they are
+    /// not writable.
+    pub store: Result<(), Error>,
+    /// Whether the runtime is shutting down, so that runs are interrupted.
+    pub is_draining: bool,
+}
+
+impl Health {
+    /// Returns `true` if a run could start now.
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.store.is_ok() && !self.is_draining
+    }
+}
+
 /// The services of a runtime.
 pub(crate) struct RuntimeParts {
     pub(crate) realm: Realm,
@@ -237,12 +255,11 @@ impl Runtime {
         self.parts.sessions.close(timeout).await;
     }
 
-    /// Decodes all stored sessions and the config, and returns the number of sessions.
+    /// Decodes all stored sessions, and returns the number of sessions.
     ///
     /// # Errors
     /// Returns an error for the first record that cannot be decoded, with its session.
     pub async fn check_records(&self) -> Result<usize, Error> {
-        self.config().get().await?;
         let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
         let rows = self.store().sessions(query).await?;
         let sessions = self.sessions();
@@ -256,15 +273,22 @@ impl Runtime {
         Ok(rows.len())
     }
 
-    /// Checks that a run could be stored, by writing to the store and rolling back. Blocks on the file system.
+    /// Returns whether runs can start. This writes to the disk like [`Self::check_writable`].
+    pub async fn health(&self) -> Health {
+        Health { store: self.check_writable().await, is_draining: self.planner().active.is_closing() }
+    }
+
+    /// Checks that a run could be stored, by writing to the store and rolling back.
     ///
     /// # Errors
-    /// Returns an error if the disk is full or the files are not writable.
+    /// Returns an error if the disk is full, or the files are not writable or were deleted or replaced.
     pub async fn check_writable(&self) -> Result<(), Error> {
         self.store().commit(Transaction::default()).await?;
         #[cfg(feature = "session-store")]
         if let Some(paths) = self.realm().paths() {
-            meerkat_store::try_write(&paths.database)?;
+            let database = paths.database.clone();
+            let tried = tokio::task::spawn_blocking(move || meerkat_store::try_write(&database)).await;
+            tried.map_err(|error| Error::Internal(error.to_string()))??;
         }
         Ok(())
     }

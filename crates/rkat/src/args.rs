@@ -3,6 +3,7 @@
 mod hub;
 mod mcp;
 mod mcp_server;
+mod realm;
 mod registry;
 mod skill;
 mod words;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use meerkat::{ApprovalPolicy, Backend, DefaultRealm, FileAccess, HumanDuration, Provider, RealmScope, Usd};
+use meerkat_telemetry::{LogFormat, UnknownFormat};
 
 use crate::error::ErrorFormat;
 use crate::scope::{Scope, Surface};
@@ -20,6 +22,7 @@ pub(crate) use skill::{InstallTarget, SkillCommand};
 
 pub(crate) use mcp::{AddArgs, LoginArgs, McpCommand, McpScope, McpTransport};
 pub(crate) use mcp_server::McpServerArgs;
+pub(crate) use realm::RealmCommand;
 pub(crate) use words::normalize;
 
 /// Run LLM agents with durable sessions.
@@ -103,7 +106,7 @@ pub(crate) enum Command {
     /// Read and change the realm's config.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// List, show, create, and delete realms.
+    /// List, show, create, back up, restore, and delete realms.
     #[command(subcommand)]
     Realm(RealmCommand),
     /// Serve the realm to MCP clients over HTTP.
@@ -146,7 +149,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check keys, store, config, MCP servers, and skills; exit 1 if a check fails.
+    /// Check keys, store, config, MCP servers, and skills; exit 1 if a check fails. Starts the required MCP servers.
     Doctor {
         /// Print JSON.
         #[arg(long)]
@@ -218,6 +221,10 @@ pub(crate) struct ServeArgs {
     /// Do not start a hub.
     #[arg(long, conflicts_with = "hub")]
     pub(crate) no_hub: bool,
+    /// Form of the log on stderr: `text`, or `json` with one object on each line [default: $RKAT_LOG_FORMAT, else
+    /// text].
+    #[arg(long, value_name = "FORMAT", value_parser = parse_log_format)]
+    pub(crate) log_format: Option<LogFormat>,
 }
 
 /// Arguments of `rkat run`.
@@ -492,56 +499,6 @@ pub(crate) enum ConfigFormat {
     Json,
 }
 
-/// Subcommand of `rkat realm`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum RealmCommand {
-    /// Print the id of the realm in use.
-    Current,
-    /// List realms.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a realm.
-    Show {
-        /// The realm.
-        id: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Create a realm.
-    Create {
-        /// The id.
-        id: String,
-        /// The backend.
-        #[arg(long, value_parser = parse_backend)]
-        backend: Option<Backend>,
-    },
-    /// Permanently delete a realm and all its sessions.
-    Delete {
-        /// The realm.
-        id: String,
-        /// Delete it even if a process is using it.
-        #[arg(long)]
-        force: bool,
-    },
-    /// Delete unused realms that belong to a directory or a single process, with their sessions; list them without
-    /// --force.
-    Prune {
-        /// Only prune realms of single processes, never those of directories.
-        #[arg(long)]
-        isolated_only: bool,
-        /// Only prune realms older than this.
-        #[arg(long, value_name = "HOURS", default_value_t = 24)]
-        older_than_hours: u64,
-        /// Delete; without it, only list what would be deleted.
-        #[arg(long)]
-        force: bool,
-    },
-}
-
 impl ScopeArgs {
     /// Returns the realm and the directories.
     pub(crate) fn scope(self) -> Scope {
@@ -575,7 +532,12 @@ impl Command {
                 | SessionCommand::Delete { json, .. }
                 | SessionCommand::Interrupt { json, .. },
             )
-            | Self::Realm(RealmCommand::List { json } | RealmCommand::Show { json, .. })
+            | Self::Realm(
+                RealmCommand::List { json }
+                | RealmCommand::Show { json, .. }
+                | RealmCommand::Backup { json, .. }
+                | RealmCommand::Restore { json, .. },
+            )
             | Self::Config(ConfigCommand::Get { json, .. })
             | Self::Blob(BlobCommand::Get { json, .. })
             | Self::Mcp(
@@ -607,6 +569,10 @@ impl Command {
 
 fn parse_backend(text: &str) -> Result<Backend, String> {
     text.parse().map_err(|error: meerkat::UnknownBackend| error.to_string())
+}
+
+fn parse_log_format(text: &str) -> Result<LogFormat, String> {
+    text.parse().map_err(|error: UnknownFormat| error.to_string())
 }
 
 fn parse_duration(text: &str) -> Result<HumanDuration, String> {

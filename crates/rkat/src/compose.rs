@@ -9,7 +9,7 @@ use meerkat::{
 };
 use meerkat_mcp_server::http::{ClientToken, Listen, ListenError, TokenOptions};
 use meerkat_mcp_server::{LazyRuntime, Server};
-use meerkat_telemetry::{LineSink, Settings, Telemetry, TelemetryOptions};
+use meerkat_telemetry::{LineSink, LogFilter, LogFormat, Settings, Telemetry, TelemetryOptions};
 
 use crate::env;
 use crate::out;
@@ -143,10 +143,30 @@ pub(crate) async fn listen(
     server.listen(listen, announce).await
 }
 
+/// Log of a command if the environment does not configure it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultLog {
+    /// None: a command prints its failures itself.
+    Off,
+    /// Warnings and errors, for a server.
+    Warnings,
+}
+
 /// Starts logging and tracing as configured by the environment.
-pub(crate) fn telemetry(surface: Surface, sink: LineSink) -> Telemetry {
+pub(crate) fn telemetry(
+    surface: Surface,
+    sink: LineSink,
+    default_log: DefaultLog,
+    format: Option<LogFormat>,
+) -> Telemetry {
     let redactor = out::secrets();
-    let Settings { log, otlp, warnings } = env::telemetry(surface.name(), &redactor);
+    let Settings { log, log_format, otlp, warnings } = env::telemetry(surface.name(), &redactor);
     warnings.iter().for_each(|warning| sink(&format!("warning: {warning}")));
-    Telemetry::start(TelemetryOptions { log: log.map(|filter| (filter, sink)), otlp, redactor })
+    let log = log.or_else(|| (default_log == DefaultLog::Warnings).then(LogFilter::warnings));
+    Telemetry::start(TelemetryOptions {
+        log: log.map(|filter| (filter, sink)),
+        log_format: format.or(log_format).unwrap_or_default(),
+        otlp,
+        redactor,
+    })
 }

@@ -25,9 +25,11 @@ use clap::{CommandFactory as _, Parser as _};
 
 pub use env::VARIABLES;
 pub use mcp_server::main as serve_mcp;
+use meerkat_telemetry::Telemetry;
 pub use meerkat_telemetry::VARIABLES as TELEMETRY_VARIABLES;
 
 use crate::args::{Cli, Command, SkillCommand};
+use crate::compose::DefaultLog;
 use crate::scope::Surface;
 
 /// Time limit for flushing traces: an unavailable collector must not delay exit.
@@ -55,7 +57,7 @@ pub fn main() -> ExitCode {
         }
     };
     out::register_secrets();
-    let telemetry = compose::telemetry(Surface::Rkat, Arc::new(out::stderr_line));
+    let telemetry = telemetry(&cli.command);
     let (format, state_root) = (cli.command.error_format(), cli.scope.state_root.clone());
     let code = match runtime.block_on(commands::execute(cli)) {
         Ok(code) => code,
@@ -67,6 +69,19 @@ pub fn main() -> ExitCode {
     }
     out::flush_queue();
     code
+}
+
+/// Starts the log and traces. A server must not wait for a reader of its log.
+fn telemetry(command: &Command) -> Telemetry {
+    match command {
+        Command::Serve(args) => {
+            compose::telemetry(Surface::Rkat, Arc::new(out::queue), DefaultLog::Warnings, args.log_format)
+        }
+        Command::Hub(_) => {
+            compose::telemetry(Surface::Rkat, Arc::new(out::queue), DefaultLog::Warnings, None)
+        }
+        _ => compose::telemetry(Surface::Rkat, Arc::new(out::stderr_line), DefaultLog::Off, None),
+    }
 }
 
 /// Returns the command-line grammar, for the reference page and shell completions.

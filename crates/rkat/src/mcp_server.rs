@@ -11,7 +11,7 @@ use meerkat_mcp_server::lifetime::{THREAD_TIMEOUT, TRACE_FLUSH_TIMEOUT};
 use meerkat_mcp_server::{Server, Stdio, shutdown_signal};
 
 use crate::args::McpServerArgs;
-use crate::compose;
+use crate::compose::{self, DefaultLog};
 use crate::out;
 use crate::parent;
 use crate::scope::Surface;
@@ -39,11 +39,13 @@ fn run(args: McpServerArgs) -> Result<(), Failure> {
     let scope = args.scope();
     let skills = compose::skills(&scope)?;
     let options = scope.options()?;
+    let log_format = args.log_format;
     let listen = listen(args, &options)?;
     let access = listen.as_ref().map_or(ConfigAccess::Client, |listen| listen.token.access());
     let greeting =
         format!("rkat-mcp {}: realm `{}` ({})", env!("CARGO_PKG_VERSION"), options.realm, options.backend());
-    let telemetry = compose::telemetry(Surface::RkatMcp, Arc::new(out::queue));
+    let telemetry =
+        compose::telemetry(Surface::RkatMcp, Arc::new(out::queue), DefaultLog::Warnings, log_format);
     let host = compose::lazy_runtime(&scope, options, &skills, access)?;
     let server = Server::with_skills(host, &skills, out::queue);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

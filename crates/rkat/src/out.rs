@@ -23,6 +23,9 @@ const QUEUE_CAPACITY: usize = 4096;
 /// Queue of the thread that writes lines to stderr for code that must not block.
 static QUEUE: OnceLock<SyncSender<Entry>> = OnceLock::new();
 
+/// First error of a streamed answer.
+static STREAM_ERROR: OnceLock<std::io::Error> = OnceLock::new();
+
 enum Entry {
     Line(String),
     /// Signals the sender once all earlier lines are written.
@@ -155,11 +158,19 @@ fn write_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a piece of a streamed answer, ignoring errors so that the run continues.
+/// Writes a piece of a streamed answer. The run continues after an error, which [`stream_error`] returns at its end.
 pub(crate) fn stream(text: &str) {
     let text = Destination::stdout().printable(text);
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        let _ = STREAM_ERROR.set(error);
+    }
+}
+
+/// Returns the first error of [`stream`], unless the reader has closed the pipe.
+pub(crate) fn stream_error() -> Option<std::io::Error> {
+    let error = STREAM_ERROR.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
+    Some(std::io::Error::new(error.kind(), error.to_string()))
 }
 
 #[cfg(test)]

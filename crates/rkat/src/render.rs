@@ -117,6 +117,15 @@ pub(crate) fn ago(seconds: i64) -> String {
     }
 }
 
+/// Formats a size, such as `12 MB`.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} KB", bytes.div_ceil(1000)),
+        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} GB", bytes / 1_000_000_000),
+    }
+}
+
 /// Renders a list of sessions; a narrow page gets fewer columns.
 pub(crate) fn sessions(views: &[SessionView], now: i64, page: Page) -> String {
     if page.columns < 100 {

@@ -106,6 +106,12 @@ pub enum Error {
         /// The database file.
         path: PathBuf,
     },
+    /// The realm's files were deleted or replaced while this process had them open.
+    #[error("database `{}` was deleted or replaced while this process was using it", path.display())]
+    StoreReplaced {
+        /// The database file.
+        path: PathBuf,
+    },
     /// The file is a database, but not a Meerkat database.
     #[error("`{}` is not a Meerkat database", path.display())]
     ForeignSchema {
@@ -203,6 +209,24 @@ pub enum Error {
     /// A running process has the realm open.
     #[error("realm `{0}` is in use")]
     RealmInUse(RealmId),
+    /// A realm with this id exists.
+    #[error("realm `{0}` already exists")]
+    RealmExists(RealmId),
+    /// A file exists at the path of a new backup.
+    #[error("`{}` already exists", path.display())]
+    BackupExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not a complete backup of a realm.
+    #[error("`{}` is not a complete backup of a realm", path.display())]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: Source,
+    },
     /// The path of the realm's directory or file is a symlink or another kind of file.
     #[error("`{}` is not a regular file or directory of a realm", path.display())]
     RealmPath {
@@ -228,7 +252,10 @@ impl Error {
             | Self::StateChanged { .. }
             | Self::CallNotFound { .. }
             | Self::TooManyTasks { .. }
-            | Self::RealmNotFound(_) => ErrorKind::InvalidParams,
+            | Self::RealmNotFound(_)
+            | Self::RealmExists(_)
+            | Self::BackupExists { .. }
+            | Self::NotABackup { .. } => ErrorKind::InvalidParams,
             Self::SessionExists(_) | Self::CallExists { .. } => ErrorKind::Internal,
             Self::BackendMissing { .. } => ErrorKind::PersistenceDisabled,
             _ => ErrorKind::StoreError,
@@ -250,10 +277,11 @@ impl Error {
             Self::StoreLost { path } | Self::Corrupt { path, .. } => {
                 let (path, root) = (path.display(), path.parent().unwrap_or(path).display());
                 format!(
-                    "nothing was changed: restore `{path}` from a backup, or move `{root}` aside to start over; \
-                     `rkat doctor` checks it"
+                    "nothing was changed: move `{root}` aside, then restore a backup with `rkat realm restore FILE`, \
+                     or start over; `rkat doctor` checks `{path}`"
                 )
             }
+            Self::StoreReplaced { .. } => "nothing was stored: restart this process".to_owned(),
             Self::DiskFull { .. } => "free some space and try again; what was committed is safe".to_owned(),
             Self::ReadOnly { .. } => "check its owner and permissions, or use another state root".to_owned(),
             Self::Io { .. } => "check that the path exists and is readable and writable".to_owned(),
@@ -263,6 +291,12 @@ impl Error {
             }
             Self::BackendMissing { .. } => "use a build with that backend, or another realm".to_owned(),
             Self::RealmNotFound(_) => "list the realms of the state root to see which exist".to_owned(),
+            Self::RealmExists(_) => {
+                "choose another name with `--as NAME`, or delete the realm or move its directory aside first"
+                    .to_owned()
+            }
+            Self::BackupExists { .. } => "choose another file, or overwrite it with `--force`".to_owned(),
+            Self::NotABackup { .. } => "use a file that `rkat realm backup` wrote".to_owned(),
             Self::RealmInUse(_) => "stop the processes that use it, or force the deletion".to_owned(),
             Self::RealmPath { .. } => {
                 "symlinks are not followed out of the state root: remove it manually".to_owned()

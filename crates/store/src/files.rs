@@ -39,3 +39,11 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     #[cfg(not(unix))]
     return fs::metadata(path).map(drop);
 }
+
+/// Returns the inode of a file or directory, which it keeps when it is renamed.
+pub(crate) fn inode(path: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    return fs::metadata(path).ok().map(|metadata| std::os::unix::fs::MetadataExt::ino(&metadata));
+    #[cfg(not(unix))]
+    return fs::metadata(path).ok().and(None);
+}

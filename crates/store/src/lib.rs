@@ -38,9 +38,11 @@ pub use error::Error;
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub(crate) use owner::{Owner, OwnerRecord};
+#[cfg(feature = "sqlite")]
+pub use realm::{Backup, Kinship};
 pub use realm::{
-    Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, TOKEN_FILE,
-    Warning,
+    Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, RealmUser,
+    TOKEN_FILE, Warning,
 };
 pub use rows::{
     ArchivedFilter, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,

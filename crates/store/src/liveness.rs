@@ -6,22 +6,28 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns `true` if any owner in the directory `leases` is alive. Removes nothing.
 pub(crate) fn any_alive(leases: &Path) -> io::Result<bool> {
+    Ok(!live_owners(leases)?.is_empty())
+}
+
+/// Returns the files of the owners in the directory `leases` that are alive. Removes nothing.
+pub(crate) fn live_owners(leases: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(leases) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    let mut alive = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") && is_locked(&path) {
-            return Ok(true);
+            alive.push(path);
         }
     }
-    Ok(false)
+    Ok(alive)
 }
 
 /// Returns `true` if a running process holds a lock on the file.

@@ -4,6 +4,10 @@
 //! reads the environment or the clock.
 
 #[cfg(feature = "sqlite")]
+mod adoption;
+#[cfg(feature = "sqlite")]
+mod backup;
+#[cfg(feature = "sqlite")]
 mod durable;
 mod inventory;
 mod manifest;
@@ -17,7 +21,11 @@ use std::sync::Arc;
 use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
-pub use inventory::{Force, RealmInfo, RealmList};
+#[cfg(feature = "sqlite")]
+pub use adoption::Kinship;
+#[cfg(feature = "sqlite")]
+pub use backup::Backup;
+pub use inventory::{Force, RealmInfo, RealmList, RealmUser};
 pub use manifest::{RealmManifest, RealmOrigin};
 
 use crate::{Backend, Error, MemoryStore, Store};
@@ -87,7 +95,10 @@ impl RealmPaths {
     pub fn new(state_root: &Path, realm: &RealmId) -> Self {
         // A later change of the working directory must not move an open realm.
         let state_root = std::path::absolute(state_root).unwrap_or_else(|_| state_root.to_owned());
-        let root = state_root.join(realm.as_str());
+        Self::at(state_root.join(realm.as_str()))
+    }
+
+    fn at(root: PathBuf) -> Self {
         Self {
             manifest: root.join("realm_manifest.json"),
             database: root.join("sessions.sqlite3"),

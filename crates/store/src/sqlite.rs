@@ -3,12 +3,14 @@
 //! Two threads own a connection each: the writer commits queued transactions together, and the reader reads the last
 //! commit and never waits for the writer. Both end with the store, after their queues are empty.
 
+mod backup;
 mod busy;
 mod change;
 mod check;
 mod failure;
 mod guard;
 mod open;
+mod presence;
 mod reader;
 mod recall;
 mod state;
@@ -27,6 +29,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use self::failure::Failure;
+use self::presence::Presence;
 use self::reader::Reader;
 use self::unwritable::Unwritable;
 use self::writer::{Commit, Writer};
@@ -36,8 +39,9 @@ use crate::{
     SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction,
 };
 
+pub(crate) use self::backup::{copy, manifest_of_backup, seal, unseal};
 pub use self::check::{check, try_write};
-pub(crate) use self::unwritable::count_sessions;
+pub(crate) use self::unwritable::{count_sessions, is_unused};
 
 /// Capacity of a thread's queue of requests. If it is full, callers wait.
 const QUEUE: usize = 1024;
@@ -59,7 +63,8 @@ impl OpenWriter {
     }
 
     fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
-        Writer { connection: self.connection, peers, path, _owner: self.owner }
+        let presence = Presence::new(&path);
+        Writer { connection: self.connection, peers, path, presence, _owner: self.owner }
     }
 }
 
@@ -111,8 +116,11 @@ impl SqliteStore {
                             opened.into_writer(writer_path, peers).run(&mut commits, Some(first));
                             return;
                         }
-                        // The caller may have been dropped.
-                        Err(error) => drop(first.answer.send(Err(error))),
+                        Err(error) => {
+                            tracing::error!(path = %writer_path.display(), %error, "cannot commit");
+                            // The caller may have been dropped.
+                            let _ = first.answer.send(Err(error));
+                        }
                     }
                 }
             },

@@ -3,17 +3,23 @@
 //! Values come from a lookup function; nothing here reads the environment.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use meerkat_core::Redactor;
 
-use crate::LogFilter;
+use crate::{LogFilter, LogFormat};
 
 /// Every variable and its description.
 pub const VARIABLES: &[(&str, &str)] = &[
     (
         "RKAT_LOG",
-        "Log level on stderr: `error`, `warn`, `info`, `debug`, or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. Nothing is logged if it is not set.",
+        "Log level on stderr: `error`, `warn`, `info`, `debug`, or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. If it is not set, `rkat serve` and `rkat-mcp` log warnings and errors, and other commands log nothing; `off` logs nothing.",
+    ),
+    (
+        "RKAT_LOG_FORMAT",
+        "Form of the log: `text`, or `json` for one object on each line, with `time`, `level`, `target`, `message`, and `fields`; `text` if it is not set.",
     ),
     (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -72,6 +78,8 @@ pub struct OtlpOptions {
 pub struct Settings {
     /// Filter for log lines.
     pub log: Option<LogFilter>,
+    /// Form of log lines, if it is set.
+    pub log_format: Option<LogFormat>,
     /// Destination of traces.
     pub otlp: Option<OtlpOptions>,
     /// Problems with the variables.
@@ -84,17 +92,24 @@ impl Settings {
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>, service: &str, redactor: &Redactor) -> Self {
         let set = |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
         let mut warnings = Vec::new();
-        let log = set("RKAT_LOG").and_then(|text| {
-            let filter = text.parse().map_err(|error| warnings.push(format!("RKAT_LOG: {error}")));
-            filter.ok()
-        });
+        let log = parsed(&set, "RKAT_LOG", &mut warnings);
+        let log_format = parsed(&set, "RKAT_LOG_FORMAT", &mut warnings);
         let otlp = otlp(&set, service, &mut warnings);
         if let Some(otlp) = &otlp {
             redactor.add_url(&otlp.url);
             otlp.headers.iter().for_each(|(_, value)| redactor.add(value));
         }
-        Self { log, otlp, warnings }
+        Self { log, log_format, otlp, warnings }
     }
+}
+
+/// Parses a variable, if it is set. An invalid value is a warning.
+fn parsed<T: FromStr<Err: Display>>(
+    set: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Option<T> {
+    set(name)?.parse().map_err(|error| warnings.push(format!("{name}: {error}"))).ok()
 }
 
 fn otlp(
@@ -172,6 +187,7 @@ mod tests {
     use meerkat_core::Redactor;
 
     use super::{Content, Settings};
+    use crate::LogFormat;
 
     fn read(variables: &[(&str, &str)]) -> Settings {
         let lookup = |name: &str| {
@@ -184,8 +200,22 @@ mod tests {
     fn unset_variables_enable_nothing() {
         for variables in [&[][..], &[("RKAT_LOG", " "), ("OTEL_EXPORTER_OTLP_ENDPOINT", "")]] {
             let settings = read(variables);
-            assert!(settings.log.is_none() && settings.otlp.is_none() && settings.warnings.is_empty());
+            assert!(
+                settings.log.is_none()
+                    && settings.log_format.is_none()
+                    && settings.otlp.is_none()
+                    && settings.warnings.is_empty()
+            );
         }
+    }
+
+    #[test]
+    fn invalid_log_variable_is_a_warning() {
+        let settings = read(&[("RKAT_LOG", "loud"), ("RKAT_LOG_FORMAT", "xml")]);
+        assert!(settings.log.is_none() && settings.log_format.is_none());
+        assert!(settings.warnings[0].starts_with("RKAT_LOG: `loud` is not a log level"));
+        assert_eq!(settings.warnings[1], "RKAT_LOG_FORMAT: unknown log format `xml`; use `text` or `json`");
+        assert_eq!(read(&[("RKAT_LOG_FORMAT", "json")]).log_format, Some(LogFormat::Json));
     }
 
     #[test]

@@ -54,6 +54,12 @@ impl FromStr for LogFilter {
 }
 
 impl LogFilter {
+    /// Returns the filter for warnings and errors of Meerkat itself, the default of servers.
+    #[must_use]
+    pub fn warnings() -> Self {
+        Self(OWN.map(|name| (name.to_owned(), LevelFilter::WARN)).to_vec())
+    }
+
     pub(crate) fn targets(&self) -> Targets {
         let own = Targets::new().with_targets(self.0.iter().cloned());
         own.with_target(CONTENT, LevelFilter::OFF).with_target(TRACED, LevelFilter::OFF)

@@ -18,6 +18,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
 pub use env::{Content, OtlpOptions, Settings, VARIABLES};
 pub use filter::{FilterError, LogFilter};
+pub use log::{LogFormat, UnknownFormat};
 
 /// Callback that receives log lines.
 pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
@@ -27,6 +28,8 @@ pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct TelemetryOptions {
     /// Filter for log lines and the sink that receives them.
     pub log: Option<(LogFilter, LineSink)>,
+    /// Form of log lines.
+    pub log_format: LogFormat,
     /// Destination of traces.
     pub otlp: Option<OtlpOptions>,
     /// Redactor applied to all output.
@@ -44,12 +47,13 @@ impl Telemetry {
     /// Starts the configured outputs for the whole process. Does nothing if none is configured.
     #[must_use]
     pub fn start(options: TelemetryOptions) -> Self {
-        let TelemetryOptions { log, otlp, redactor } = options;
+        let TelemetryOptions { log, log_format, otlp, redactor } = options;
         if log.is_none() && otlp.is_none() {
             return Self::default();
         }
-        let lines = log
-            .map(|(filter, sink)| log::LogLayer::new(sink, redactor.clone()).with_filter(filter.targets()));
+        let lines = log.map(|(filter, sink)| {
+            log::LogLayer::new(sink, log_format, redactor.clone()).with_filter(filter.targets())
+        });
         let registry = tracing_subscriber::registry().with(lines);
         #[cfg(feature = "otel")]
         {

@@ -1,12 +1,14 @@
 //! The log, with one line for each event.
 
-use std::fmt::{Debug, Write as _};
+use std::fmt::{self, Debug, Display, Formatter, Write as _};
+use std::str::FromStr;
 
 use jiff::Timestamp;
 use meerkat_core::Redactor;
+use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -15,9 +17,44 @@ use crate::LineSink;
 /// Field of a span with the id of its session.
 const SESSION: &str = "gen_ai.conversation.id";
 
+/// Form of log lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text, for people.
+    #[default]
+    Text,
+    /// A JSON object, for log collectors.
+    Json,
+}
+
+/// An unknown log format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFormat(String);
+
+impl Display for UnknownFormat {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown log format `{}`; use `text` or `json`", self.0)
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+impl FromStr for LogFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(UnknownFormat(other.to_owned())),
+        }
+    }
+}
+
 /// Formats events as lines.
 pub(crate) struct LogLayer {
     sink: LineSink,
+    format: LogFormat,
     redactor: Redactor,
 }
 
@@ -25,8 +62,41 @@ pub(crate) struct LogLayer {
 struct Session(String);
 
 impl LogLayer {
-    pub(crate) fn new(sink: LineSink, redactor: Redactor) -> Self {
-        Self { sink, redactor }
+    pub(crate) fn new(sink: LineSink, format: LogFormat, redactor: Redactor) -> Self {
+        Self { sink, format, redactor }
+    }
+
+    fn text(&self, metadata: &Metadata<'_>, EventFields { message, fields }: &EventFields) -> String {
+        let mut line = format!("{} {:>5} {}: ", now(), metadata.level(), metadata.target());
+        line.push_str(message.trim_end());
+        for (name, value) in fields {
+            let _ = match value {
+                FieldValue::Text(text) => write!(line, " {name}={text:?}"),
+                FieldValue::Plain(text) => write!(line, " {name}={text}"),
+                FieldValue::Number(number) => write!(line, " {name}={number}"),
+            };
+        }
+        // Keep each event on one line, whatever it contains.
+        self.redactor.redact(&line).replace('\n', "\\n")
+    }
+
+    fn json(&self, metadata: &Metadata<'_>, EventFields { message, fields }: EventFields) -> String {
+        let redacted = |text: &str| Value::from(self.redactor.redact(text).into_owned());
+        let value = |value| match value {
+            FieldValue::Text(text) | FieldValue::Plain(text) => redacted(&text),
+            FieldValue::Number(number) => number,
+        };
+        let message = redacted(message.trim_end());
+        let fields: Map<_, _> =
+            fields.into_iter().map(|(name, found)| (name.to_owned(), value(found))).collect();
+        json!({
+            "time": now(),
+            "level": metadata.level().as_str().to_ascii_lowercase(),
+            "target": metadata.target(),
+            "message": message,
+            "fields": fields,
+        })
+        .to_string()
     }
 }
 
@@ -42,20 +112,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = EventFields::default();
         event.record(&mut fields);
-        let mut line = format!("{} {:>5} {}: ", now(), event.metadata().level(), event.metadata().target());
-        line.push_str(fields.message.trim_end());
-        for (name, value) in &fields.fields {
-            let _ = write!(line, " {name}={value}");
-        }
-        if let Some(scope) = context.event_scope(event) {
-            for span in scope {
-                if let Some(Session(id)) = span.extensions().get::<Session>() {
-                    let _ = write!(line, " session={id}");
-                }
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(Session(id)) = span.extensions().get::<Session>() {
+                fields.fields.push(("session", FieldValue::Plain(id.clone())));
             }
         }
-        // Keep each event on one line, whatever it contains.
-        let line = self.redactor.redact(&line).replace('\n', "\\n");
+        let line = match self.format {
+            LogFormat::Text => self.text(event.metadata(), &fields),
+            LogFormat::Json => self.json(event.metadata(), fields),
+        };
         (self.sink)(&line);
     }
 }
@@ -68,8 +133,9 @@ fn store_session<S: Subscriber + for<'a> LookupSpan<'a>>(
     let mut fields = EventFields::default();
     record(&mut fields);
     let session = fields.fields.into_iter().find(|(name, _)| *name == SESSION);
-    if let (Some((_, session)), Some(span)) = (session, context.span(id)) {
-        span.extensions_mut().replace(Session(session));
+    if let (Some((_, FieldValue::Text(id) | FieldValue::Plain(id))), Some(span)) = (session, context.span(id))
+    {
+        span.extensions_mut().replace(Session(id));
     }
 }
 
@@ -81,23 +147,44 @@ fn now() -> String {
 #[derive(Default)]
 struct EventFields {
     message: String,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'static str, FieldValue)>,
+}
+
+/// Value of a field.
+enum FieldValue {
+    /// A string, quoted in text.
+    Text(String),
+    /// The form of another value.
+    Plain(String),
+    /// A number or a boolean.
+    Number(Value),
 }
 
 impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message = value.to_owned(),
-            SESSION => self.fields.push((SESSION, value.to_owned())),
-            name => self.fields.push((name, format!("{value:?}"))),
+            name => self.fields.push((name, FieldValue::Text(value.to_owned()))),
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
-            name => self.fields.push((name, format!("{value:?}"))),
+            name => self.fields.push((name, FieldValue::Plain(format!("{value:?}")))),
         }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.fields.push((field.name(), FieldValue::Number(value.into())));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.fields.push((field.name(), FieldValue::Number(value.into())));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields.push((field.name(), FieldValue::Number(value.into())));
     }
 }
 
@@ -108,18 +195,20 @@ mod tests {
     use meerkat_core::Redactor;
     use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
-    use super::LogLayer;
+    use serde_json::{Value, json};
+
+    use super::{LogFormat, LogLayer};
     use crate::LogFilter;
 
-    #[test]
-    fn event_is_logged_on_one_line_without_secrets() {
+    /// Returns the lines of a few events in a form.
+    fn log(format: LogFormat) -> Vec<String> {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
         let captured = Arc::clone(&lines);
         let redactor = Redactor::default();
         redactor.add("swordfish-1");
         let sink = Arc::new(move |line: &str| captured.lock().unwrap().push(line.to_owned()));
         let filter: LogFilter = "debug".parse().unwrap();
-        let layer = LogLayer::new(sink, redactor).with_filter(filter.targets());
+        let layer = LogLayer::new(sink, format, redactor).with_filter(filter.targets());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let span = tracing::info_span!("invoke_agent", gen_ai.conversation.id = "S1");
             let _in = span.enter();
@@ -127,10 +216,33 @@ mod tests {
             tracing::trace!("not wanted");
             tracing::error!(target: "hyper", "not ours");
         });
-        let lines: Vec<String> = lines.lock().unwrap().iter().map(|line| line[25..].to_owned()).collect();
+        let lines = lines.lock().unwrap();
+        lines.clone()
+    }
+
+    #[test]
+    fn event_is_logged_on_one_line_without_secrets() {
+        let lines: Vec<_> = log(LogFormat::Text).iter().map(|line| line[25..].to_owned()).collect();
         assert_eq!(
             lines,
             ["DEBUG meerkat_telemetry::log::tests: output\\n*** server=\"files\" tries=2 session=S1"]
         );
+    }
+
+    #[test]
+    fn json_log_has_one_object_per_event() {
+        let lines = log(LogFormat::Json);
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        let mut event: Value = serde_json::from_str(line).unwrap();
+        let time = event["time"].take();
+        assert!(time.as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{time}");
+        let expected = json!({
+            "time": null,
+            "level": "debug",
+            "target": "meerkat_telemetry::log::tests",
+            "message": "output\n***",
+            "fields": { "server": "files", "tries": 2, "session": "S1" },
+        });
+        assert_eq!(event, expected);
     }
 }

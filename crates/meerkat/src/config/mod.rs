@@ -167,8 +167,13 @@ impl ConfigService {
         loop {
             let row = self.store.config().await?;
             let generation = row.as_ref().map_or(0, |row| row.generation);
-            let stored =
-                explain_result(&*self.store, row.as_ref().map(stored).transpose()).await?.unwrap_or_default();
+            let stored = match (row.as_ref().map(stored).transpose(), &change, access) {
+                // The owner can replace a document that cannot be read.
+                (Err(RecordError::Unreadable { .. }), ConfigChange::Set(_), ConfigAccess::Owner) => {
+                    Map::new()
+                }
+                (stored, ..) => explain_result(&*self.store, stored).await?.unwrap_or_default(),
+            };
             let (document, config) =
                 change::apply_change((&self.base.document, stored), change.clone(), access)?;
             let bytes = records::encode(&document)?;

@@ -158,6 +158,11 @@ impl ActiveRuns {
         }
     }
 
+    /// Returns `true` once [`Self::close`] was called.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state().closing
+    }
+
     /// Returns the number of admitted runs.
     pub(crate) fn count(&self) -> usize {
         self.state().admitted

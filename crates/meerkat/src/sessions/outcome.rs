@@ -1,7 +1,8 @@
 //! Runs and their outcomes. A run whose calls were approved while it was waited for continues in another segment.
 
+use meerkat_contracts::ErrorBody;
 use meerkat_core::run::{Completion, Outcome, Pending, RunInput, RunReport};
-use meerkat_core::{RunId, SchemaWarning, SessionId};
+use meerkat_core::{ErrorKind, RunId, SchemaWarning, SessionId};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -168,8 +169,26 @@ impl Run {
         }
     }
 
-    /// Drives one segment. If it panics, for example in a model or a listener, its lease is released at once.
+    /// Drives one segment, and logs a failure.
     async fn finish(&self, driver: Driver, segment: Segment) -> Result<RunResult, Error> {
+        let (session, run, clock) = (segment.session.id, segment.run_id, &self.service.planner().clock);
+        let started = clock.now();
+        let done = self.drive(driver, segment).await;
+        if let Err(error) = &done {
+            let duration_ms = clock.now().as_millisecond() - started.as_millisecond();
+            let ErrorBody { code, message, .. } = error.body();
+            match error.kind() {
+                ErrorKind::RequestCancelled | ErrorKind::SessionBusy => {
+                    tracing::info!(%session, %run, code, duration_ms, "the run ended early");
+                }
+                _ => tracing::warn!(%session, %run, code, duration_ms, error = message, "the run failed"),
+            }
+        }
+        done
+    }
+
+    /// Drives one segment. If it panics, for example in a model or a listener, its lease is released at once.
+    async fn drive(&self, driver: Driver, segment: Segment) -> Result<RunResult, Error> {
         let Segment { mut session, run_id, model, mut warnings, schema_warnings, trace } = segment;
         let result = contain(Box::pin(driver.drive())).await;
         trace.end(&result);

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use meerkat::{Backend, DefaultRealm, RealmScope};
+use meerkat_telemetry::LogFormat;
 
-use super::parse_backend;
+use super::{parse_backend, parse_log_format};
 use crate::scope::{Scope, Surface};
 
 /// Meerkat as an MCP server: durable agent sessions as tools.
@@ -60,6 +61,10 @@ pub(crate) struct McpServerArgs {
     /// Also allow this browser origin, such as `https://app.example.com` (repeatable).
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
+    /// Form of the log on stderr: `text`, or `json` with one object on each line [default: $RKAT_LOG_FORMAT, else
+    /// text].
+    #[arg(long, value_name = "FORMAT", value_parser = parse_log_format)]
+    pub(crate) log_format: Option<LogFormat>,
     /// Show file paths in the config; accepted but ignored, because they are always shown.
     #[arg(long)]
     expose_paths: bool,

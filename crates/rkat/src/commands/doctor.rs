@@ -1,17 +1,20 @@
-//! `rkat doctor`: checks, with suggested fixes. It starts nothing, and of secrets it reports only that they are set.
+//! `rkat doctor`: checks, with suggested fixes. It starts only the MCP servers that runs require, and of secrets it
+//! reports only that they are set.
 
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
+use meerkat::mcp::config::{Scope as FileScope, SourcedServer};
 use meerkat::skills::Effect;
 use meerkat::{
-    Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets, check_sandbox,
+    Config, HookEntry, HookRuntime, ProjectTrust, Runtime, SandboxMode, api_key_variables, can_mask_secrets,
+    check_sandbox,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use super::{former_realms, print_json, skill};
+use super::{former_realms, mcp, print_json, skill};
 use crate::compose::open;
 use crate::env;
 use crate::error::CliError;
@@ -58,10 +61,10 @@ pub(super) async fn doctor(scope: &Scope, json: bool) -> Result<ExitCode, CliErr
         }
         Err(error) => findings.push(unusable(&error)),
     }
-    if let Some((message, command)) = former_realms::find(scope) {
-        findings.push(Finding::bad("realm", Health::Warning, message, &format!("list them with {command}")));
+    if let Some((message, fix)) = former_realms::find(scope) {
+        findings.push(Finding::bad("realm", Health::Warning, message, &fix));
     }
-    findings.extend(mcp_servers(scope));
+    findings.extend(mcp_servers(scope).await);
     findings.extend(skills(scope).await);
     let healthy = findings.iter().all(|finding| finding.health != Health::Fault);
     if json {
@@ -200,7 +203,7 @@ fn is_found(command: &str) -> bool {
     path.split(':').filter(|dir| !dir.is_empty()).any(|dir| Path::new(dir).join(command).is_file())
 }
 
-fn mcp_servers(scope: &Scope) -> Vec<Finding> {
+async fn mcp_servers(scope: &Scope) -> Vec<Finding> {
     let loaded = match scope.server_files().load() {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -216,6 +219,16 @@ fn mcp_servers(scope: &Scope) -> Vec<Finding> {
     let fix = "fix the entry; `rkat mcp test NAME` tests a server";
     let problems = &loaded.entries.problems;
     findings.extend(problems.iter().map(|problem| Finding::fault("servers", problem, fix)));
+    let is_trusted =
+        |server: &SourcedServer| server.scope == FileScope::User || loaded.trust == ProjectTrust::Trusted;
+    let required = loaded.entries.servers.iter().filter(|server| server.config.required);
+    for server in required.filter(|server| server.config.enabled && is_trusted(server)) {
+        if let Some(reason) = mcp::start_error(scope, server).await {
+            let message =
+                format!("runs do not start without `{}`, which is not ready: {reason}", server.config.name);
+            findings.push(Finding::fault("servers", message, fix));
+        }
+    }
     findings
 }
 

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod blobs;
 #[cfg(test)]
 mod capabilities;

@@ -45,6 +45,34 @@ fn closed_pipe_is_not_an_error() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_exits_1() {
+    let rkat = Rkat::new();
+    rkat.session("say one");
+    let lines: [&[&str]; 8] = [
+        &["run", "say hi"],
+        &["run", "--json", "say hi"],
+        &["run", "--stream", "say hi"],
+        &["run", "--json", "fail auth"],
+        &["session", "list"],
+        &["session", "list", "--json"],
+        &["realm", "list"],
+        &["doctor"],
+    ];
+    for line in lines {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
+        let done = command.args(line).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.code() == Some(1) && stderr.contains("error: cannot write"), "{line:?}: {stderr}");
+        assert!(stderr.contains("No space left on device"), "{line:?}: {stderr}");
+    }
+    let listed = rkat.args(["session", "list", "--json"]).run().json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 5);
+    assert_eq!(rkat.args(["run", "-q", "--resume", "say more"]).run().text(), "more\n");
+}
+
+#[test]
 fn run_with_closed_pipe_is_stored_completely() {
     let rkat = Rkat::new();
     let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));

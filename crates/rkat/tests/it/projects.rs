@@ -125,8 +125,47 @@ fn sessions_of_a_former_realm_print_a_notice() {
     let output = at(&rkat, &project, &command.split(' ').collect::<Vec<_>>());
     assert!(output.text().lines().count() == 2 && output.stderr.is_empty(), "{output}");
     let report = at(&rkat, &project, &["doctor"]);
-    assert!(report.text().contains(&format!("fix: list them with `rkat {command}`")), "{report}");
+    assert!(report.text().contains(&format!("fix: to list them, run `rkat {command}`")), "{report}");
     assert_eq!(at(&rkat, &home, &["session", "list"]).stderr, "");
+}
+
+#[test]
+fn renamed_directory_adopts_its_realm() {
+    let rkat = Rkat::new();
+    let (old, new, other) = (in_home(&rkat, "old"), rkat.home().join("new"), in_home(&rkat, "other"));
+    at(&rkat, &old, &["run", "-q", "say hello"]).text();
+    let before = realm(&rkat, &old);
+    fs::rename(&old, &new).unwrap();
+    let notice = format!(
+        "notice: realm `{before}` has the sessions of `{old}`, which no longer exists; if this directory was `{old}`, run \
+         `rkat realm adopt {before}`\n",
+        old = old.display()
+    );
+    let listed = at(&rkat, &new, &["session", "list"]);
+    assert!(listed.stderr.starts_with(&notice), "{listed}");
+    assert!(!at(&rkat, &other, &["session", "list"]).stderr.contains("notice"));
+    let after = realm(&rkat, &new);
+    let adopted = at(&rkat, &new, &["realm", "adopt", &before]);
+    assert_eq!(adopted.text(), format!("realm {before} is now {after}, the realm of {}\n", new.display()));
+    let listed = at(&rkat, &new, &["session", "list"]);
+    assert!(listed.text().lines().count() == 2 && listed.stderr.is_empty(), "{listed}");
+    assert_eq!(at(&rkat, &new, &["run", "-q", "--resume", "say more"]).text(), "more\n");
+    // A realm with sessions is never replaced.
+    at(&rkat, &other, &["run", "-q", "say hello"]).text();
+    let refused = at(&rkat, &other, &["realm", "adopt", &after]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("already exists"), "{refused}");
+}
+
+#[test]
+fn directory_of_the_same_name_is_recognized() {
+    let rkat = Rkat::new();
+    let (old, new) = (in_home(&rkat, "a/project"), in_home(&rkat, "b/project"));
+    at(&rkat, &old, &["run", "-q", "say hello"]).text();
+    let before = realm(&rkat, &old);
+    assert!(!at(&rkat, &new, &["session", "list"]).stderr.contains("notice"));
+    fs::remove_dir_all(&old).unwrap();
+    let listed = at(&rkat, &new, &["session", "list"]);
+    assert!(listed.stderr.contains(&format!("`rkat realm adopt {before}`")), "{listed}");
 }
 
 #[test]

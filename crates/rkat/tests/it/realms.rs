@@ -4,6 +4,18 @@ use insta::assert_snapshot;
 
 use crate::support::Rkat;
 
+/// Replaces the sizes of realms in a text.
+fn sizeless(text: &str) -> String {
+    let line = |line: &str| match line.split_once("\"bytes\": ") {
+        Some((start, _)) => format!("{start}\"bytes\": [size]\n"),
+        None => match line.rsplit_once("  ").filter(|(_, end)| end.ends_with(" KB")) {
+            Some((start, _)) => format!("{start}  [size]\n"),
+            None => format!("{line}\n"),
+        },
+    };
+    text.lines().map(line).collect()
+}
+
 fn realm(rkat: &Rkat, args: &[&str]) -> String {
     rkat.args(["realm", "current"].iter().chain(args).copied()).run().text().trim().to_owned()
 }
@@ -38,14 +50,14 @@ fn realms_are_created_listed_shown_and_deleted() {
     --- exit 0
     ");
     rkat.session("say one");
-    assert_snapshot!(rkat.args(["realm", "list"]).run(), @r"
-    REALM                BACKEND  ORIGIN     CREATED
-    team                 sqlite   named      just now
-    [workspace]  sqlite   workspace  just now
+    assert_snapshot!(sizeless(&rkat.args(["realm", "list"]).run().to_string()), @r"
+    REALM                BACKEND  ORIGIN     CREATED   USED      SIZE
+    team                 sqlite   named      just now  just now  [size]
+    [workspace]  sqlite   workspace  just now  just now  [size]
     --- stderr
     --- exit 0
     ");
-    assert_snapshot!(rkat.args(["realm", "list", "--json"]).run(), @r#"
+    assert_snapshot!(sizeless(&rkat.args(["realm", "list", "--json"]).run().to_string()), @r#"
     {
       "realms": [
         {
@@ -53,16 +65,22 @@ fn realms_are_created_listed_shown_and_deleted() {
           "backend": "sqlite",
           "origin": "explicit",
           "created_at": [unix],
+          "workspace": null,
           "root": "[dir]/data/meerkat/realms/team",
-          "in_use": false
+          "in_use": false,
+          "last_used_at": [unix],
+          "bytes": [size]
         },
         {
           "realm_id": "[workspace]",
           "backend": "sqlite",
           "origin": "workspace",
           "created_at": [unix],
+          "workspace": "[dir]/work",
           "root": "[dir]/data/meerkat/realms/[workspace]",
-          "in_use": false
+          "in_use": false,
+          "last_used_at": [unix],
+          "bytes": [size]
         }
       ]
     }
@@ -83,6 +101,7 @@ fn realms_are_created_listed_shown_and_deleted() {
       "backend": "sqlite",
       "origin": "explicit",
       "created_at": [unix],
+      "workspace": null,
       "root": "[dir]/data/meerkat/realms/team"
     }
     --- stderr
@@ -133,33 +152,77 @@ fn in_memory_realm_leaves_nothing_behind() {
     assert_eq!(listed["realms"], serde_json::json!([]));
 }
 
+/// Ages all files of every realm by a number of days.
+fn age(rkat: &Rkat, days: u64) {
+    let root = rkat.data().join("meerkat/realms");
+    for realm in std::fs::read_dir(root).unwrap() {
+        let realm = realm.unwrap().path();
+        let manifest = realm.join("realm_manifest.json");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        let fields = text.split("\"created_at\":\"").collect::<Vec<_>>();
+        let created: u64 = fields[1].split('"').next().unwrap().parse().unwrap();
+        let earlier = created - days * 86_400;
+        std::fs::write(&manifest, text.replace(&created.to_string(), &earlier.to_string())).unwrap();
+        for entry in std::fs::read_dir(&realm).unwrap() {
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(earlier);
+            std::fs::File::open(entry.unwrap().path()).unwrap().set_modified(time).unwrap();
+        }
+    }
+}
+
 #[test]
-fn prune_deletes_only_unnamed_realms_with_force() {
+fn prune_shows_then_deletes_unused_realms() {
     let rkat = Rkat::new();
     rkat.args(["realm", "create", "team"]).run().text();
     rkat.session("say one");
     rkat.args(["-q", "--isolated", "say two"]).run().text();
-    let prune = |args: &[&str]| {
-        rkat.args(["realm", "prune", "--older-than-hours", "0"].iter().chain(args).copied()).run()
-    };
-    assert_snapshot!(prune(&["--isolated-only"]), @r"
-    would delete realm-[uuid]
+    let prune = |args: &[&str]| rkat.args(["realm", "prune"].iter().chain(args).copied()).run();
+    assert_snapshot!(prune(&["--directories"]), @r"
     --- stderr
-    nothing was deleted; add --force to delete
+    no realms to prune
     --- exit 0
     ");
-    assert_snapshot!(prune(&["--isolated-only", "--force"]), @r"
+    age(&rkat, 3);
+    assert_snapshot!(prune(&[]), @r"
+    REALM                                       SESSIONS  USED     DIRECTORY
+    realm-[uuid]  1         3 d ago  -
+    --- stderr
+    nothing was deleted; add --force to delete these realms with their sessions
+    --- exit 0
+    ");
+    assert_snapshot!(prune(&["--force"]), @r"
+    REALM                                       SESSIONS  USED     DIRECTORY
+    realm-[uuid]  1         3 d ago  -
     deleted realm-[uuid]
     --- stderr
     --- exit 0
     ");
-    assert_snapshot!(prune(&["--force"]), @r"
+    assert_snapshot!(prune(&["--isolated-only", "--force"]), @r"
+    --- stderr
+    no realms to prune
+    --- exit 0
+    ");
+    assert_snapshot!(prune(&["--directories", "--force"]), @r"
+    REALM                SESSIONS  USED     DIRECTORY
+    [workspace]  1         3 d ago  [dir]/work
     deleted [workspace]
     --- stderr
     --- exit 0
     ");
     let listed = rkat.args(["realm", "list", "--json"]).run().json();
     assert_eq!(listed["realms"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn recently_used_realm_is_not_pruned() {
+    let rkat = Rkat::new();
+    rkat.session("say one");
+    age(&rkat, 90);
+    rkat.session("say two");
+    let done = rkat.args(["realm", "prune", "--directories", "--force"]).run();
+    assert_eq!(done.stderr, "no realms to prune\n");
+    let listed = rkat.args(["session", "list", "--json"]).run().json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[test]

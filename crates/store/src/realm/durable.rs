@@ -83,6 +83,7 @@ impl RealmOptions {
             origin: self.origin,
             created_at: self.now,
             workspace: self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            workspace_inode: self.workspace.as_deref().and_then(files::inode),
             store: StoreMark::Absent,
         }
     }
@@ -133,7 +134,7 @@ impl RealmManifest {
         Self { store: StoreMark::Created, ..self }.write(paths)
     }
 
-    fn write(&self, paths: &RealmPaths) -> Result<(), Error> {
+    pub(super) fn write(&self, paths: &RealmPaths) -> Result<(), Error> {
         let temporary = paths.root.join(format!(".realm_manifest.{}.new", Uuid::now_v7()));
         let written = serde_json::to_vec(self)
             .map_err(io::Error::from)

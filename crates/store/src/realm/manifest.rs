@@ -40,6 +40,9 @@ pub struct RealmManifest {
     /// Directory that it belongs to; missing in realms of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
+    /// Inode of that directory, which it keeps when it is renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_inode: Option<u64>,
     /// Whether the database was created, so that a missing one is not mistaken for a new realm.
     #[serde(skip_serializing_if = "StoreMark::is_absent")]
     pub store: StoreMark,
@@ -59,23 +62,31 @@ impl RealmManifest {
 
     /// Reads the manifest, if there is one.
     pub(super) fn find(paths: &RealmPaths, realm: &RealmId) -> Result<Option<Self>, Error> {
+        Self::find_any(paths, &[realm])
+    }
+
+    /// Reads the manifest of a realm with one of these ids, if there is one.
+    pub(super) fn find_any(paths: &RealmPaths, realms: &[&RealmId]) -> Result<Option<Self>, Error> {
         let bytes = match fs::read(&paths.manifest) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(&paths.manifest, error)),
         };
-        Self::parse(&bytes, &paths.manifest, realm).map(Some)
+        let found = Self::parse(&bytes, &paths.manifest)?;
+        if !realms.contains(&&found.realm_id) {
+            let source =
+                serde_json::Error::custom(format!("`{}` is not its directory's name", found.realm_id));
+            return Err(Error::Manifest { path: paths.manifest.clone(), field: "realm_id", source });
+        }
+        Ok(Some(found))
     }
 
-    fn parse(bytes: &[u8], path: &Path, realm: &RealmId) -> Result<Self, Error> {
+    /// Decodes a manifest that was read from `path`.
+    pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let fields: serde_json::Map<_, _> = serde_json::from_slice(bytes)
             .map_err(|source| Error::ManifestSyntax { path: path.to_owned(), source })?;
         let fields = Fields { fields, path };
-        let realm_id: RealmId = fields.get("realm_id")?;
-        if realm_id != *realm {
-            let source = serde_json::Error::custom(format!("`{realm_id}` is not its directory's name"));
-            return Err(fields.bad("realm_id", source));
-        }
+        let realm_id = fields.get("realm_id")?;
         let Seconds(created_at) = fields.get("created_at")?;
         Ok(Self {
             realm_id,
@@ -83,6 +94,7 @@ impl RealmManifest {
             origin: fields.get("origin")?,
             created_at,
             workspace: fields.find("workspace")?,
+            workspace_inode: fields.find("workspace_inode")?,
             store: fields.find("store")?.unwrap_or_default(),
         })
     }

@@ -38,7 +38,12 @@ impl Reader {
             snapshot.finish()?;
             Ok(result)
         };
-        run().map_err(|failure: Failure| failure.at(&self.path))
+        run().map_err(|failure: Failure| {
+            if let Failure::Storage(error) = &failure {
+                tracing::error!(path = %self.path.display(), %error, "cannot read the store");
+            }
+            failure.at(&self.path)
+        })
     }
 
     pub(super) fn session(&self, id: SessionId) -> rusqlite::Result<Option<SessionRow>> {

@@ -15,7 +15,7 @@ use super::open::{Schema, connect, migrate, newer, older, read_schema};
 use super::reader::Reader;
 use super::value::get_u64;
 use crate::owner::Peers;
-use crate::{Error, StoreMark};
+use crate::{ArchivedFilter, Error, StoreMark};
 
 /// A database that can only be read.
 pub(super) struct Unwritable {
@@ -58,11 +58,24 @@ pub(super) fn with_connection<T>(
     open_unchanged(path, query).map(|(_, result)| result)
 }
 
-/// Counts the sessions that are not archived.
-pub(crate) fn count_sessions(path: &Path) -> Result<u64, Error> {
-    let count = "SELECT count(*) FROM sessions WHERE archived_at IS NULL";
+/// Counts the sessions.
+pub(crate) fn count_sessions(path: &Path, archived: ArchivedFilter) -> Result<u64, Error> {
+    let count = match archived {
+        ArchivedFilter::Hidden => "SELECT count(*) FROM sessions WHERE archived_at IS NULL",
+        ArchivedFilter::Included => "SELECT count(*) FROM sessions",
+    };
     let count = with_connection(path, |connection| connection.query_row(count, [], |row| get_u64(row, 0)));
     count.map_err(|error| storage(path, error))
+}
+
+/// Returns `true` if a database contains no sessions, config, or values.
+pub(crate) fn is_unused(path: &Path) -> Result<bool, Error> {
+    if is_empty(path) {
+        return Ok(true);
+    }
+    let count = "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM config) + (SELECT count(*) FROM state)";
+    let count = with_connection(path, |connection| connection.query_row(count, [], |row| get_u64(row, 0)));
+    count.map(|count| count == 0).map_err(|error| storage(path, error))
 }
 
 /// Returns `true` if the database file is missing or empty.
@@ -73,7 +86,7 @@ pub(super) fn is_empty(path: &Path) -> bool {
     }
 }
 
-fn open_unchanged<T>(
+pub(super) fn open_unchanged<T>(
     path: &Path,
     query: impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<(Connection, T)> {

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::change::apply;
 use super::failure::{Failure, clone_error, storage};
 use super::guard::check;
+use super::presence::Presence;
 use crate::owner::Peers;
 use crate::{Committed, Error, Owner, Transaction};
 
@@ -29,6 +30,7 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) peers: Peers,
     pub(super) path: PathBuf,
+    pub(super) presence: Presence,
     // Held only for its lock. After the connection: leases must not appear free during a commit.
     pub(super) _owner: Owner,
 }
@@ -55,9 +57,13 @@ impl Writer {
     /// Commits a batch and returns the result of each part.
     fn commit(&self, transactions: Vec<Transaction>) -> Vec<Result<Committed, Error>> {
         let count = transactions.len();
+        if self.presence.check(&self.path).is_err() {
+            return (0..count).map(|_| Err(Error::StoreReplaced { path: self.path.clone() })).collect();
+        }
         match self.attempt(transactions) {
             Ok(results) => results,
             Err(error) => {
+                tracing::error!(path = %self.path.display(), %error, "cannot commit");
                 if !self.connection.is_autocommit() {
                     // If the rollback fails, the next batch fails to start and gets here again.
                     let _ = self.execute("ROLLBACK");

@@ -4,6 +4,9 @@
 #[cfg(feature = "sqlite")]
 mod agreement;
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod backups;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 #[cfg(feature = "sqlite")]

@@ -4,7 +4,8 @@ use std::fs;
 
 use meerkat_core::ErrorKind;
 use meerkat_store::{
-    Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin, StoreMark, Warning,
+    ArchivedFilter, Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
+    RealmUser, StoreMark, Warning,
 };
 
 use crate::support::{Scratch, at, change, close, create, id, session};
@@ -16,6 +17,7 @@ fn manifest(realm: &str) -> RealmManifest {
         origin: RealmOrigin::Explicit,
         created_at: at(1_700_000_000),
         workspace: None,
+        workspace_inode: None,
         store: StoreMark::Created,
     }
 }
@@ -180,13 +182,37 @@ fn list_shows_use_and_broken_realms() {
     write_manifest(&scratch, "[]");
 
     let list = Realm::list(scratch.root()).unwrap();
-    let info = |realm, in_use| RealmInfo { manifest: manifest(realm), in_use };
-    assert_eq!(list.realms, [info("idle", false), info("used", true)]);
+    let info = |info: &RealmInfo| (info.manifest.clone(), info.in_use);
+    let realms: Vec<_> = list.realms.iter().map(info).collect();
+    assert_eq!(realms, [(manifest("idle"), false), (manifest("used"), true)]);
     let mut broken: Vec<_> = list.broken.iter().map(ToString::to_string).collect();
     broken.sort();
     assert_eq!(broken.len(), 2, "{broken:?}");
     assert_eq!(broken[0], "realm `empty` not found");
     assert!(broken[1].ends_with("is not a JSON object"));
+}
+
+#[test]
+fn last_use_is_the_latest_change_of_a_file() {
+    let scratch = Scratch::new();
+    drop(scratch.open(1).unwrap());
+    let paths = scratch.paths();
+    let set = |path: &std::path::Path, second| {
+        fs::File::open(path).unwrap().set_modified(at(second).into()).unwrap();
+    };
+    let info = || Realm::list(scratch.root()).unwrap().realms.remove(0);
+    for path in [&paths.manifest, &paths.database, &paths.leases] {
+        set(path, 1);
+    }
+    assert_eq!(info().last_used, at(1_700_000_000), "the time of creation");
+    for (second, path) in (1_800_000_000..).zip([&paths.database, &paths.leases]) {
+        set(path, second);
+        assert_eq!(info().last_used, at(second));
+    }
+    Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Included).unwrap();
+    assert_eq!(info().last_used, at(1_800_000_001), "counting the sessions is not a use");
+    let bytes = [&paths.manifest, &paths.database].map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!(info().bytes, bytes.iter().sum::<u64>());
 }
 
 #[test]
@@ -206,6 +232,49 @@ fn realm_in_use_is_deleted_only_if_forced() {
     fs::write(scratch.owner_file(9), "{}").unwrap();
     delete(Force::No).unwrap();
     assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn users_of_a_realm_are_named() {
+    let scratch = Scratch::new();
+    let users = || Realm::users(scratch.root(), &id("test")).unwrap();
+    assert_eq!(users(), []);
+    let realm = scratch.open(1).unwrap();
+    let instance = "instance-00000000-0000-0000-0000-000000000001".to_owned();
+    let user = RealmUser { surface: "test".to_owned(), instance, pid: Some(std::process::id()) };
+    assert_eq!(users(), std::slice::from_ref(&user));
+    // The lock belongs to this process, whatever the file says.
+    let path = scratch.owner_file(1);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&format!(":{},", std::process::id()), ":1,")).unwrap();
+    #[cfg(target_os = "linux")]
+    assert_eq!(users(), [RealmUser { pid: None, ..user }]);
+    drop(realm);
+    assert_eq!(users(), []);
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn replaced_store_accepts_no_commits() {
+    let scratch = Scratch::new();
+    let realm = scratch.open(1).unwrap();
+    let store = realm.store();
+    change(&*store, vec![create(1)]).await.unwrap();
+    let (root, aside) = (scratch.paths().root, scratch.root().join("aside"));
+    fs::rename(&root, &aside).unwrap();
+    for _ in 0..2 {
+        let error = change(&*store, vec![create(2)]).await.unwrap_err();
+        assert!(matches!(error, Error::StoreReplaced { .. }), "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::StoreError);
+        // The second time, another realm is in its place.
+        if !root.exists() {
+            drop(scratch.open(2).unwrap());
+        }
+    }
+    fs::rename(&root, scratch.root().join("other")).unwrap();
+    fs::rename(&aside, &root).unwrap();
+    change(&*store, vec![create(3)]).await.unwrap();
+    assert_eq!(Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Hidden).unwrap(), 2);
 }
 
 #[test]
@@ -267,7 +336,7 @@ fn manifest_names_the_workspace_directory() {
 #[tokio::test]
 async fn sessions_of_a_closed_realm_are_counted() {
     let scratch = Scratch::new();
-    let count = || Realm::count_sessions(scratch.root(), &id("test"));
+    let count = || Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Hidden);
     assert!(matches!(count(), Err(Error::RealmNotFound(_))));
     let store = scratch.open(1).unwrap().store();
     change(&*store, vec![create(1), create(2)]).await.unwrap();

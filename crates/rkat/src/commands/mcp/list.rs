@@ -1,5 +1,6 @@
 //! `rkat mcp list`: configured servers, or their status once started.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,25 +123,26 @@ fn is_masked(entry: &Value) -> bool {
     }
 }
 
-/// Starts all enabled servers, waits for them, and shows their status.
-pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<(), CliError> {
+/// Starts all enabled servers, waits for them, and shows their status. Fails if one that runs require is not ready.
+pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
     let loaded = scope.server_files().load()?.entries;
-    let names: Vec<_> = loaded
-        .servers
-        .iter()
-        .filter(|server| is_in_scope(server, only))
-        .map(|s| s.config.name.clone())
-        .collect();
+    let listed: Vec<_> = loaded.servers.iter().filter(|server| is_in_scope(server, only)).collect();
+    let find = |name: &str| listed.iter().find(|server| server.config.name == name);
     let running = McpServers::new(compose::server_options(scope, Arc::new(out::stderr_line)));
     running.start();
     running.shared().wait_until_ready(WAIT_TIMEOUT).await;
     running.shared().confirm(WAIT_TIMEOUT).await;
     let views: Vec<_> =
-        running.shared().views().into_iter().filter(|view| names.contains(&view.name)).collect();
+        running.shared().views().into_iter().filter(|view| find(&view.name).is_some()).collect();
     running.close(SHUTDOWN_TIMEOUT).await;
+    let is_dead = |view: &ServerView| {
+        let is_required = find(&view.name).is_some_and(|server| server.config.required);
+        is_required && !matches!(view.state, ServerState::Ready | ServerState::Disabled)
+    };
+    let code = if views.iter().any(is_dead) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if json {
         print_json(&json!({ "servers": views.iter().map(live_entry).collect::<Vec<_>>() }));
-        return Ok(());
+        return Ok(code);
     }
     let rows: Vec<_> = views.iter().map(live_row).collect();
     out::print(&table(&["NAME", "STATE", "LOGIN", "PID", "TOOLS", "LAST ERROR"], &rows, env::page()));
@@ -151,7 +153,10 @@ pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> R
     for (view, warning) in views.iter().flat_map(|view| view.warnings.iter().map(move |text| (view, text))) {
         out::warn(format_args!("{}: {warning}", view.name));
     }
-    Ok(())
+    for view in views.iter().filter(|view| is_dead(view)) {
+        out::stderr_line(&format!("error: `{}` is required, but is not ready; runs do not start", view.name));
+    }
+    Ok(code)
 }
 
 fn state_name(state: &ServerState) -> &'static str {

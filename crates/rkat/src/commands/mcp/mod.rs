@@ -7,6 +7,7 @@ mod probe;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use meerkat::mcp::ServerState;
 use meerkat::mcp::config::{
     CONNECT_TIMEOUT, Endpoint, EraChoice, Scope as FileScope, ServerConfig, SourcedServer, TOOL_TIMEOUT,
     TransportConfig,
@@ -27,12 +28,22 @@ pub(super) async fn mcp(scope: &Scope, command: McpCommand) -> Result<ExitCode, 
         McpCommand::Test { name, json } => return probe::test(scope, &name, json).await,
         McpCommand::Add(args) => add(&files, *args)?,
         McpCommand::List { live: false, scope: only, json } => list::list(scope, only, json).await?,
-        McpCommand::List { live: true, scope: only, json } => list::live(scope, only, json).await?,
+        McpCommand::List { live: true, scope: only, json } => return list::live(scope, only, json).await,
         McpCommand::Get { name, scope: only, json } => get(&files, &name, only, json)?,
         McpCommand::Remove { name, scope } => remove(&files, &name, scope)?,
         McpCommand::Logout { name } => login::logout(scope, &name).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the server of an entry that is not disabled, and returns why it is not ready, or `None` if it is.
+pub(super) async fn start_error(scope: &Scope, server: &SourcedServer) -> Option<String> {
+    let config = match server.expanded(&env::secret) {
+        Ok(config) => config,
+        Err(problem) => return Some(problem.to_string()),
+    };
+    let view = probe::probe(scope, config).await?;
+    (view.state != ServerState::Ready).then(|| probe::reason(&view))
 }
 
 /// Returns the directory of login tokens.

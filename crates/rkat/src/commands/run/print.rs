@@ -36,7 +36,10 @@ pub(super) fn result(
     if !args.quiet {
         summary(result);
     }
-    Ok(exit_code(result))
+    match out::stream_error() {
+        Some(error) => Err(CliError::Io("cannot write the answer".to_owned(), error)),
+        None => Ok(exit_code(result)),
+    }
 }
 
 fn print_pending(pending: &Pending, session: SessionId) {

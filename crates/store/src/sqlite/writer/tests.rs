@@ -26,7 +26,8 @@ fn fixture() -> Fixture {
     let path = directory.path().join("db");
     let connection = open::writer(&path, StoreMark::Absent).unwrap();
     let peers = Peers::new(Uuid::from_u128(1), directory.path());
-    Fixture { writer: Writer { connection, peers, path, _owner: owner }, _directory: directory }
+    let presence = Presence::new(&path);
+    Fixture { writer: Writer { connection, peers, path, presence, _owner: owner }, _directory: directory }
 }
 
 fn id(number: u128) -> SessionId {

@@ -1,8 +1,15 @@
 //! `rkat realm`.
 
+mod backup;
+mod delete;
+mod prune;
+
 use std::path::Path;
 
-use meerkat::{Clock as _, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOrigin, SystemClock};
+use meerkat::{
+    Clock as _, DefaultRealm, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
+    SystemClock,
+};
 use serde_json::{Value, json};
 
 use super::print_json;
@@ -10,7 +17,7 @@ use crate::args::RealmCommand;
 use crate::env;
 use crate::error::CliError;
 use crate::out;
-use crate::render::{ago, table};
+use crate::render::{ago, size, table};
 use crate::scope::Scope;
 
 pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError> {
@@ -24,17 +31,25 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError
             show(&state_root, &manifest, json);
         }
         RealmCommand::Create { id, backend } => create(scope, &id, backend)?,
+        RealmCommand::Adopt { id } => adopt(scope, &id.parse()?)?,
         RealmCommand::Delete { id, force } => {
-            let id: RealmId = id.parse()?;
-            Realm::delete(&state_root, &id, if force { Force::Yes } else { Force::No })?;
-            out::line(&format!("deleted {id}"));
+            delete::delete(&state_root, &id.parse()?, or_force(force))?;
         }
-        RealmCommand::Prune { isolated_only, older_than_hours, force } => {
-            let chosen = prunable(&state_root, isolated_only, older_than_hours)?;
-            prune(&state_root, &chosen, force)?;
+        RealmCommand::Backup { id, file, force, json } => {
+            backup::backup(&state_root, &id.parse()?, &file, or_force(force), json)?;
+        }
+        RealmCommand::Restore { file, name, json } => backup::restore(&state_root, &file, name, json)?,
+        // Realms of directories are pruned only on request.
+        RealmCommand::Prune { directories, isolated_only: _, older_than_hours, force } => {
+            prune::prune(&state_root, &prune::kinds(directories), older_than_hours, or_force(force))?;
         }
     }
     Ok(())
+}
+
+/// Returns the meaning of `--force`.
+const fn or_force(given: bool) -> Force {
+    if given { Force::Yes } else { Force::No }
 }
 
 fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<(), CliError> {
@@ -50,12 +65,23 @@ fn create(scope: &Scope, id: &str, backend: Option<meerkat::Backend>) -> Result<
     Ok(())
 }
 
+fn adopt(scope: &Scope, id: &RealmId) -> Result<(), CliError> {
+    let mut scope = scope.clone();
+    (scope.flags.realm, scope.default_realm) = (None, DefaultRealm::Project);
+    let RealmOptions { state_root, realm, workspace, .. } = scope.options()?;
+    let directory = workspace.unwrap_or_default();
+    Realm::adopt(&state_root, id, &realm, &directory)?;
+    out::line(&format!("realm {id} is now {realm}, the realm of {}", directory.display()));
+    Ok(())
+}
+
 fn as_json(state_root: &Path, manifest: &RealmManifest) -> Value {
     json!({
         "realm_id": manifest.realm_id,
         "backend": manifest.backend,
         "origin": manifest.origin,
         "created_at": manifest.created_at.as_second(),
+        "workspace": manifest.workspace,
         "root": state_root.join(manifest.realm_id.as_str()),
     })
 }
@@ -67,6 +93,8 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
         let realm = |info: &RealmInfo| {
             let mut realm = as_json(state_root, &info.manifest);
             realm["in_use"] = json!(info.in_use);
+            realm["last_used_at"] = json!(info.last_used.as_second());
+            realm["bytes"] = json!(info.bytes);
             realm
         };
         print_json(&json!({ "realms": listing.realms.iter().map(realm).collect::<Vec<_>>() }));
@@ -84,11 +112,13 @@ fn list(state_root: &Path, json: bool) -> Result<(), CliError> {
             manifest.backend.to_string(),
             origin(manifest.origin).to_owned(),
             ago(now - manifest.created_at.as_second()),
+            ago(now - info.last_used.as_second()),
+            size(info.bytes),
             if info.in_use { "in use".to_owned() } else { String::new() },
         ]
     };
     let rows: Vec<_> = listing.realms.iter().map(row).collect();
-    out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", ""], &rows, env::page()));
+    out::print(&table(&["REALM", "BACKEND", "ORIGIN", "CREATED", "USED", "SIZE", ""], &rows, env::page()));
     Ok(())
 }
 
@@ -109,35 +139,4 @@ const fn origin(origin: RealmOrigin) -> &'static str {
         RealmOrigin::Explicit => "named",
         RealmOrigin::LegacyUnknown => "unknown",
     }
-}
-
-/// Returns the realms that are unused and old enough to prune; never a named one.
-fn prunable(state_root: &Path, isolated_only: bool, hours: u64) -> Result<Vec<RealmId>, CliError> {
-    let limit = SystemClock.now().as_second() - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
-    let old = |info: &RealmInfo| !info.in_use && info.manifest.created_at.as_second() <= limit;
-    let kind = |info: &RealmInfo| match info.manifest.origin {
-        RealmOrigin::Generated => true,
-        RealmOrigin::Workspace => !isolated_only,
-        RealmOrigin::Explicit | RealmOrigin::LegacyUnknown => false,
-    };
-    let listing = Realm::list(state_root)?;
-    let chosen = listing.realms.into_iter().filter(|info| old(info) && kind(info));
-    Ok(chosen.map(|info| info.manifest.realm_id).collect())
-}
-
-fn prune(state_root: &Path, chosen: &[RealmId], force: bool) -> Result<(), CliError> {
-    for id in chosen {
-        if force {
-            Realm::delete(state_root, id, Force::No)?;
-            out::line(&format!("deleted {id}"));
-        } else {
-            out::line(&format!("would delete {id}"));
-        }
-    }
-    match (chosen.is_empty(), force) {
-        (true, _) => out::stderr_line("no realms to prune"),
-        (false, false) => out::stderr_line("nothing was deleted; add --force to delete"),
-        (false, true) => {}
-    }
-    Ok(())
 }

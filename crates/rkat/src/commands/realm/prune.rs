@@ -1,0 +1,57 @@
+//! `rkat realm prune`.
+
+use std::path::Path;
+
+use meerkat::{ArchivedFilter, Clock as _, Force, Realm, RealmInfo, RealmOrigin, SystemClock};
+
+use crate::env;
+use crate::error::CliError;
+use crate::out;
+use crate::render::{ago, table};
+
+/// Returns the kinds of realms to prune; never those with a name.
+pub(super) fn kinds(directories: bool) -> Vec<RealmOrigin> {
+    let directories = directories.then_some(RealmOrigin::Workspace);
+    std::iter::once(RealmOrigin::Generated).chain(directories).collect()
+}
+
+/// Shows the realms that were not used for some hours, and deletes them if forced.
+pub(super) fn prune(
+    state_root: &Path,
+    kinds: &[RealmOrigin],
+    hours: u64,
+    force: Force,
+) -> Result<(), CliError> {
+    let now = SystemClock.now().as_second();
+    let limit = now - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
+    let listing = Realm::list(state_root)?;
+    listing.broken.iter().for_each(out::warn);
+    let is_old = |info: &RealmInfo| !info.in_use && info.last_used.as_second() <= limit;
+    let chosen = listing.realms.iter().filter(|info| is_old(info) && kinds.contains(&info.manifest.origin));
+    let chosen: Vec<_> = chosen.collect();
+    if chosen.is_empty() {
+        out::stderr_line("no realms to prune");
+        return Ok(());
+    }
+    let rows: Vec<_> = chosen.iter().map(|info| row(state_root, info, now)).collect();
+    out::print(&table(&["REALM", "SESSIONS", "USED", "DIRECTORY"], &rows, env::page()));
+    if force == Force::No {
+        out::stderr_line("nothing was deleted; add --force to delete these realms with their sessions");
+        return Ok(());
+    }
+    for info in chosen {
+        Realm::delete(state_root, &info.manifest.realm_id, Force::No)?;
+        out::line(&format!("deleted {}", info.manifest.realm_id));
+    }
+    Ok(())
+}
+
+fn row(state_root: &Path, RealmInfo { manifest, last_used, .. }: &RealmInfo, now: i64) -> Vec<String> {
+    let sessions = Realm::count_sessions(state_root, &manifest.realm_id, ArchivedFilter::Included);
+    vec![
+        manifest.realm_id.to_string(),
+        sessions.map_or_else(|_| "?".to_owned(), |sessions| sessions.to_string()),
+        ago(now - last_used.as_second()),
+        manifest.workspace.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
+}
