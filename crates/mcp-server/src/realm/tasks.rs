@@ -140,7 +140,7 @@ impl RunTasks {
     /// Rebuilds the reply of a run from the stored session.
     async fn stored_reply(&self, view: &SessionView, run: LastRun) -> Option<CallToolResult> {
         let call = Call { runtime: self.access.runtime().await.ok()?, control: RunControl::default() };
-        let read = Read::call(call, SessionRequest { session_id: view.id.to_string() }).await.ok()?;
+        let read = Read::call(call, SessionRequest { session_id: view.id }).await.ok()?;
         let ReadReply { session_id, session_ref, state, billing } = read;
         let mut reply = json!({ "content": [], "session_id": session_id, "session_ref": session_ref });
         if run.end == Some(RunEnd::Pending) {
