@@ -76,7 +76,7 @@ fn samples(rule: &str) -> Vec<&'static str> {
         "^[a-zA-Z0-9_.-]{1,64}$" => vec!["s", "a.b_c-9"],
         "^[a-z0-9]+(-[a-z0-9]+)*$" => vec!["a", "no-such-skill", "0-1-2"],
         r"^https?://\S|\$\{" => vec!["http://127.0.0.1:1/mcp", "${NOT_SET}"],
-        "^(auto|[0-9]+x[0-9]+)$" => vec!["auto", "1024x1024"],
+        "^(auto|[1-9][0-9]{0,3}x[1-9][0-9]{0,3})$" => vec!["auto", "1x1", "1024x9999"],
         "^sha256:[0-9a-f]{64}$" => {
             vec!["sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
         }
