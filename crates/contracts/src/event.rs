@@ -29,10 +29,10 @@ pub struct StreamOpenReply {
 pub struct StreamReadRequest {
     /// The stream, from `meerkat_event_stream_open`.
     pub stream_id: StreamId,
-    /// Maximum time to wait for an event, in milliseconds (default 5000, at most 600000; 0 returns immediately).
+    /// Maximum time to wait for an event, in milliseconds (default 5000; 0 returns immediately).
     #[schemars(range(max = 600_000))]
     pub timeout_ms: Option<u64>,
-    /// Wait indefinitely; `timeout_ms` is ignored.
+    /// Wait indefinitely, whatever `timeout_ms` is.
     pub no_timeout: Option<bool>,
     /// Return up to this many events, in `events`; if omitted, one event is returned, in `event`.
     #[schemars(range(min = 1, max = 1000))]

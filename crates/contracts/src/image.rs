@@ -20,7 +20,7 @@ pub struct ImageInput {
     /// Images to use as a reference.
     pub reference_images: Option<Vec<ImageRef>>,
     /// `auto`, or pixels such as `1024x1024`, `1024x1536`, or `1536x1024`.
-    #[schemars(regex(pattern = "^(auto|[0-9]+x[0-9]+)$"))]
+    #[schemars(regex(pattern = "^(auto|[1-9][0-9]{0,3}x[1-9][0-9]{0,3})$"))]
     pub size: Option<String>,
     /// Quality of the image.
     pub quality: Option<ImageQuality>,

@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::{ApprovalInput, BuiltinConfig, NOT_BLANK, ToolHandler, ToolOverlayInput, ToolResultInput};
 
-/// Passes the options that every run has to another macro. A row contains the bounds on the wire, the name on the wire, the name
-/// in the crate, both types, whether the session keeps the option as it is (`session`), keeps what it resolves to (`resolved`), or
-/// forgets it (`run`), its flag on the command line, and its descriptions for `meerkat_run` and `meerkat_resume`. The types must be imported where the macro is used.
+/// Passes the options that every run has to another macro. A row contains the bounds and the name on the wire, the name
+/// in the crate, both types, whether the session keeps the option as it is (`session`), keeps what it resolves to
+/// (`resolved`), or forgets it (`run`), its flag on the command line, and its descriptions for `meerkat_run` and
+/// `meerkat_resume`. The types must be imported where the macro is used.
 #[macro_export]
 macro_rules! run_options {
     ($consumer:ident) => {

@@ -7,23 +7,23 @@ use serde_json::Value;
 /// Generates a self-contained schema for deserializing this type. Clients do not resolve references.
 #[must_use]
 pub fn input_schema<T: JsonSchema>() -> Value {
-    schema::<T>(Contract::Deserialize)
+    schema::<T>(&Contract::Deserialize)
 }
 
 /// Generates a self-contained schema for serializing this type.
 #[must_use]
 pub fn output_schema<T: JsonSchema>() -> Value {
-    schema::<T>(Contract::Serialize)
+    schema::<T>(&Contract::Serialize)
 }
 
-fn schema<T: JsonSchema>(contract: Contract) -> Value {
+fn schema<T: JsonSchema>(contract: &Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.contract = contract.clone();
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    replace_formats(&mut value, &contract);
+    replace_formats(&mut value, contract);
     if let Some(root) = value.as_object_mut() {
         root.shift_remove("title");
         root.shift_remove("description");

@@ -118,7 +118,9 @@ impl ImageSize {
             return Some(Self::Auto);
         }
         let (width, height) = text.split_once('x')?;
-        let pixels = |text: &str| text.parse::<u32>().ok().filter(|count| (1..=16_384).contains(count));
+        let is_plain = |text: &str| !text.starts_with(['0', '+']);
+        let pixels =
+            |text: &str| text.parse().ok().filter(|count| is_plain(text) && (1..=9999).contains(count));
         Some(Self::Pixels { width: pixels(width)?, height: pixels(height)? })
     }
 }
@@ -244,7 +246,7 @@ mod tests {
     fn sizes_are_auto_or_pixels() {
         assert_eq!(ImageSize::parse("auto"), Some(ImageSize::Auto));
         assert_eq!(ImageSize::parse("1024x768"), Some(ImageSize::Pixels { width: 1024, height: 768 }));
-        for bad in ["", "large", "x", "0x10", "10x", "-1x5", "99999x1"] {
+        for bad in ["", "large", "x", "0x10", "10x", "-1x5", "10000x1", "1x+1", "01x1"] {
             assert_eq!(ImageSize::parse(bad), None, "{bad}");
         }
     }

@@ -589,12 +589,45 @@ fn parse_provider(text: &str) -> Result<Provider, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
+    use meerkat_testkit::Generator;
 
-    use super::Cli;
+    use super::{Cli, normalize};
 
     #[test]
     fn grammar_passes_clap_checks() {
         Cli::command().debug_assert();
+    }
+
+    /// Adds the words that lead to each command, and the options of each command.
+    fn collect(command: &clap::Command, path: &[String], found: &mut Vec<(Vec<String>, Vec<String>)>) {
+        let long = command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?)));
+        let short = command.get_arguments().filter_map(|arg| Some(format!("-{}", arg.get_short()?)));
+        found.push((path.to_vec(), long.chain(short).collect()));
+        for inner in command.get_subcommands() {
+            let path: Vec<_> = path.iter().cloned().chain([inner.get_name().to_owned()]).collect();
+            collect(inner, &path, found);
+        }
+    }
+
+    #[test]
+    fn generated_command_lines_are_parsed_or_rejected() {
+        let mut commands = Vec::new();
+        collect(&Cli::command(), &["rkat".to_owned()], &mut commands);
+        let values =
+            ["", "-", "--", "x", "-1", "é\u{1b}", "a=b", "99999999999999999999", "--x=y", "5m", "last"];
+        let mut generator = Generator::new(7, |_| Vec::new());
+        for _ in 0..500 {
+            let (path, options) = &commands[generator.below(commands.len())];
+            let mut line = path.clone();
+            for _ in 0..generator.below(6) {
+                let word = generator.below(options.len() + values.len());
+                line.push(
+                    options.get(word).map_or_else(|| values[word - options.len()], String::as_str).to_owned(),
+                );
+            }
+            let parsed = Cli::try_parse_from(normalize(line.iter().map(Into::into).collect()));
+            assert!(parsed.err().is_none_or(|error| !error.to_string().is_empty()), "{line:?}");
+        }
     }
 }

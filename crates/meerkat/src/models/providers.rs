@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor};
+use meerkat_core::{ImageModel, Model, ModelInfo, ModelProfile, Provider, Redactor, excerpt};
 use meerkat_fetch::Http;
 use meerkat_providers::{Catalog, Endpoint, Secret, image_models};
 
@@ -70,7 +70,8 @@ impl Providers {
                 let served_by =
                     provider.filter(|p| base_url(*p).is_some()).or_else(|| Catalog::provider_of_prefix(id));
                 let served_by = served_by.ok_or_else(|| unknown_model(id, config))?;
-                let text = format!("model `{id}` is not in the catalog; assuming {served_by} serves it");
+                let text =
+                    format!("model `{}` is not in the catalog; assuming {served_by} serves it", excerpt(id));
                 (catalog.guess(id, served_by), Some(text))
             }
         };

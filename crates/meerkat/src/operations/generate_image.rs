@@ -14,6 +14,7 @@ impl Operation for GenerateImage {
     const DOC: &'static str = "Generate or edit an image with OpenAI or Gemini. Returns a blob id; the bytes stay in \
         the realm's store.";
     const IMPACT: Impact = Impact::Creates;
+    const CHECKS_BOUNDS: bool = true;
     type Input = ImageInput;
     type Output = ImageReply;
 

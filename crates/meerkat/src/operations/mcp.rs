@@ -25,6 +25,7 @@ impl Operation for McpAdd {
         It connects before the next step; tool_config_changed events report the outcome. Affects only this session \
         unless persisted also writes it to the project's .rkat/mcp.toml. This process must have run the session.";
     const IMPACT: Impact = Impact::Creates;
+    const CHECKS_BOUNDS: bool = true;
     type Input = McpAddRequest;
     type Output = McpReply;
 

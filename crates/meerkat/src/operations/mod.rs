@@ -100,6 +100,8 @@ pub trait Operation {
     const DOC: &'static str;
     /// Side effects of the operation.
     const IMPACT: Impact;
+    /// Whether the operation itself checks the bounds in its schema, with the same errors on every surface.
+    const CHECKS_BOUNDS: bool = false;
     /// Its arguments.
     type Input: DeserializeOwned + JsonSchema + Send;
     /// Its reply.
@@ -129,6 +131,7 @@ pub struct AnyOperation {
     pub doc: &'static str,
     /// Side effects of the operation.
     pub impact: Impact,
+    checks_bounds: bool,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     validator: OnceLock<Option<Validator>>,
@@ -204,6 +207,7 @@ impl AnyOperation {
             title: O::TITLE,
             doc: O::DOC,
             impact: O::IMPACT,
+            checks_bounds: O::CHECKS_BOUNDS,
             input_schema: input_schema::<O::Input>,
             output_schema: output_schema::<O::Output>,
             validator: OnceLock::new(),
@@ -248,9 +252,13 @@ impl AnyOperation {
     fn schema_violation(&self, arguments: &Value) -> Option<Error> {
         let validator =
             self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
-        let error = validator.as_ref()?.validate(arguments).err()?;
-        let (path, message) = describe(&error);
-        Some(Error::arguments(at_path(&path, &message)))
+        let violations = validator.as_ref()?.iter_errors(arguments).map(ValidationError::to_owned);
+        let mut messages = violations.filter_map(|violation| {
+            let violation = innermost(&violation);
+            let is_bound = !matches!(violation.kind(), ValidationErrorKind::Type { .. });
+            (!(is_bound && self.checks_bounds)).then(|| describe(violation))
+        });
+        Some(Error::arguments(messages.next()?))
     }
 }
 
@@ -258,21 +266,27 @@ fn in_session(runtime: &Runtime, id: SessionId, source: Error) -> Error {
     Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) }
 }
 
-/// Returns the path and the message of a schema violation: of alternatives, those of the one that matched the furthest.
-fn describe(error: &ValidationError<'_>) -> (String, String) {
-    if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } =
-        error.kind()
-        && let Some(closest) =
-            context.iter().flatten().map(describe).min_by_key(|(path, _)| Reverse(path.len()))
-    {
-        return closest;
-    }
-    let message = match (error.kind(), &**error.instance()) {
-        (ValidationErrorKind::Pattern { pattern }, _) if pattern == r"\S" => "must not be blank".to_owned(),
-        (_, Value::String(text)) => error.masked_with(format!("`{}`", excerpt(text))).to_string(),
-        (_, value) => error.masked_with(format!("`{}`", excerpt(&value.to_string()))).to_string(),
+/// Returns the cause of a schema violation: of alternatives, that of the one that matched the furthest.
+fn innermost<'a>(violation: &'a ValidationError<'static>) -> &'a ValidationError<'static> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
+        violation.kind()
+    else {
+        return violation;
     };
-    (dotted(error.instance_path().as_str()), message)
+    let causes = context.iter().flatten().map(innermost);
+    causes.min_by_key(|cause| Reverse(cause.instance_path().as_str().len())).unwrap_or(violation)
+}
+
+fn describe(violation: &ValidationError<'_>) -> String {
+    let value = match &**violation.instance() {
+        Value::String(text) => excerpt(text),
+        value => excerpt(&value.to_string()),
+    };
+    let message = match violation.kind() {
+        ValidationErrorKind::Pattern { pattern } if pattern == r"\S" => "must not be blank".to_owned(),
+        _ => violation.masked_with(format!("`{value}`")).to_string(),
+    };
+    at_path(&dotted(violation.instance_path().as_str()), &message)
 }
 
 /// Finds the session that a request refers to, so that its error can name the session.

@@ -23,6 +23,7 @@ impl Operation for Resume {
         pending_approvals. Works after a restart of this server. A session runs one request at a time: SESSION_BUSY \
         means that a run is active, so try again later.";
     const IMPACT: Impact = Impact::RunsAgent;
+    const CHECKS_BOUNDS: bool = true;
     type Input = ResumeRequest;
     type Output = RunReply;
 

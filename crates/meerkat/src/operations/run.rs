@@ -20,6 +20,7 @@ impl Operation for Run {
         them ends the run with pending_tool_calls; run them yourself and send the results with meerkat_resume. If \
         the reply has pending_approvals, ask the user about them and send the decisions with meerkat_resume.";
     const IMPACT: Impact = Impact::RunsAgent;
+    const CHECKS_BOUNDS: bool = true;
     type Input = RunRequest;
     type Output = RunReply;
 

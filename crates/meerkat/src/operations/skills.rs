@@ -17,6 +17,7 @@ impl Operation for Skills {
         skill of the same name (action list), or read one in full (action inspect, with its skill_key). Load skills \
         into an agent with preload_skills or skill_refs of meerkat_run.";
     const IMPACT: Impact = Impact::ReadOnly;
+    const CHECKS_BOUNDS: bool = true;
     type Input = SkillsRequest;
     type Output = SkillsReply;
 

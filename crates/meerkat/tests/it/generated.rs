@@ -76,7 +76,7 @@ fn samples(rule: &str) -> Vec<&'static str> {
         "^[a-zA-Z0-9_.-]{1,64}$" => vec!["s", "a.b_c-9"],
         "^[a-z0-9]+(-[a-z0-9]+)*$" => vec!["a", "no-such-skill", "0-1-2"],
         r"^https?://\S|\$\{" => vec!["http://127.0.0.1:1/mcp", "${NOT_SET}"],
-        "^(auto|[0-9]+x[0-9]+)$" => vec!["auto", "1024x1024"],
+        "^(auto|[1-9][0-9]{0,3}x[1-9][0-9]{0,3})$" => vec!["auto", "1x1", "1024x9999"],
         "^sha256:[0-9a-f]{64}$" => {
             vec!["sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
         }
@@ -117,14 +117,15 @@ fn find_flaw(error: &Error) -> Option<&'static str> {
 
 async fn each_case(
     change: impl Fn(&mut Generator, &mut Value),
-    judge: impl Fn(&Error) -> Option<&'static str>,
+    judge: impl Fn(Result<Value, Error>, Matching) -> Option<&'static str>,
 ) {
     let world = World::in_memory([], [], None);
-    let first = json!({ "prompt": "say hi", "model": "offline" });
     let mut generator = Generator::new(SEED, samples);
     let mut failures = Vec::new();
+    let first = json!({ "prompt": "say hi", "model": "offline" });
     for operation in &TABLE {
         let schema = operation.input_schema();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
         let session = call(&world, "meerkat_run", first.clone()).await.unwrap()["session_id"].clone();
         for _ in 0..CASES {
             let mut input = generator.valid(&schema);
@@ -137,10 +138,11 @@ async fn each_case(
                 }
             }
             change(&mut generator, &mut input);
-            if let Err(error) = call(&world, operation.name, input.clone()).await
-                && let Some(flaw) = judge(&error)
-            {
-                let message: String = error.to_string().chars().take(500).collect();
+            let matching = if validator.is_valid(&input) { Matching::Schema } else { Matching::Nothing };
+            let outcome = call(&world, operation.name, input.clone()).await;
+            let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            if let Some(flaw) = judge(outcome, matching) {
+                let message: String = message.chars().take(500).collect();
                 failures.push(format!("{} {}\n  {flaw}: {message}", operation.name, excerpt(&input)));
             }
         }
@@ -150,13 +152,22 @@ async fn each_case(
     call(&world, "meerkat_run", first).await.unwrap();
 }
 
+/// Whether an input matches its schema.
+#[derive(Debug, PartialEq, Eq)]
+enum Matching {
+    Schema,
+    Nothing,
+}
+
 #[tokio::test]
 async fn input_that_matches_the_schema_is_accepted() {
-    let judge = |error: &Error| {
+    let judge = |outcome: Result<Value, Error>, matching| {
+        assert_eq!(matching, Matching::Schema, "the generator follows the schema");
+        let error = outcome.err()?;
         let message = error.to_string();
         let is_allowed =
             error.kind() != ErrorKind::InvalidParams || REASONS.iter().any(|reason| message.contains(reason));
-        if is_allowed { find_flaw(error) } else { Some("rejected") }
+        if is_allowed { find_flaw(&error) } else { Some("rejected") }
     };
     each_case(|_, _| {}, judge).await;
 }
@@ -164,7 +175,12 @@ async fn input_that_matches_the_schema_is_accepted() {
 #[tokio::test]
 async fn broken_input_is_rejected_in_plain_words() {
     let change = |generator: &mut Generator, input: &mut Value| generator.break_one(input);
-    each_case(change, find_flaw).await;
+    let judge = |outcome: Result<Value, Error>, matching| match outcome {
+        Ok(_) if matching == Matching::Nothing => Some("accepted"),
+        Ok(_) => None,
+        Err(error) => find_flaw(&error),
+    };
+    each_case(change, judge).await;
 }
 
 #[tokio::test]

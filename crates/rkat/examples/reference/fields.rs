@@ -107,10 +107,24 @@ fn types(schema: &Value) -> Vec<&str> {
 fn type_name(name: &str, schema: &Value) -> String {
     match name {
         "string" | "integer" if schema["format"] == "duration" => "duration".to_owned(),
+        "integer" => format!("integer{}", bounds(schema)),
         "array" => format!("array of {}", kind(&schema["items"])),
         "object" if schema["additionalProperties"].is_object() => {
             format!("map of {}", kind(&schema["additionalProperties"]))
         }
         name => name.to_owned(),
+    }
+}
+
+/// Returns the bounds of a number, except those that its width implies.
+fn bounds(schema: &Value) -> String {
+    let least = schema["minimum"].as_u64().filter(|least| *least > 0);
+    let most = schema["maximum"].as_u64().filter(|most| *most < u64::from(u32::MAX));
+    match (least, most) {
+        (Some(least), Some(most)) if least == most => format!(" {least}"),
+        (Some(least), Some(most)) => format!(" from {least} to {most}"),
+        (Some(least), None) => format!(" from {least}"),
+        (None, Some(most)) => format!(" up to {most}"),
+        (None, None) => String::new(),
     }
 }

@@ -142,6 +142,35 @@ fn invalid_output_schema_is_rejected() {
 }
 
 #[test]
+fn errors_quote_only_the_start_of_a_value() {
+    let env = TestEnv::new();
+    let mut client = env.server();
+    let long = "long \u{7}".repeat(60_000);
+    let requests = [
+        ("tools/call", json!({ "name": long })),
+        ("prompts/get", json!({ "name": long })),
+        ("resources/read", json!({ "uri": long })),
+        ("resources/read", json!({ "uri": format!("skill://{long}/SKILL.md") })),
+        ("tools/call", json!({ "name": "meerkat_read", "arguments": { "session_id": long } })),
+        ("tools/call", json!({ "name": "meerkat_run", "arguments": { "prompt": "say hi", "model": long } })),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/resource", "uri": long }, "argument": { "name": "x", "value": "" } }),
+        ),
+        (&long, json!({})),
+    ];
+    for (method, params) in requests {
+        let reply = client.request(method, params);
+        let message = reply["error"]["message"].as_str().or(reply["result"]["content"][0]["text"].as_str());
+        let message = message.expect("an error").to_owned();
+        let name = method.get(..20).unwrap_or(method);
+        assert!(message.contains("long ") && message.contains('…'), "{name}: {message:.300}");
+        assert!(message.len() < 2000 && !message.contains('\u{7}'), "{name}: {}", message.len());
+    }
+    assert_answers(&mut client);
+}
+
+#[test]
 fn ten_megabyte_prompt_is_served() {
     let env = TestEnv::new();
     let mut client = env.server();
