@@ -103,7 +103,7 @@ pub use meerkat_store::EndpointFile;
 pub use meerkat_store::check as check_database;
 pub use meerkat_store::{
     ArchivedFilter, Backend, Blob, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    RealmPaths, SessionQuery, UnknownBackend, create_private_dirs,
+    RealmPaths, SessionQuery, UnknownBackend, UsageRow, create_private_dirs,
 };
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;

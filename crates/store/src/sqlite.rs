@@ -33,7 +33,7 @@ use self::writer::{Commit, Writer};
 use crate::owner::Peers;
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
-    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction,
+    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction, UsageRow,
 };
 
 pub use self::check::{check, try_write};
@@ -197,6 +197,10 @@ impl Store for SqliteStore {
 
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
         self.read(move |reader| reader.tasks(id))
+    }
+
+    fn usage(&self) -> Reply<'_, Vec<UsageRow>> {
+        self.read(Reader::usage)
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {
