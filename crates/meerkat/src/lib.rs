@@ -100,7 +100,7 @@ pub use meerkat_skills as skills;
 pub use meerkat_store::EndpointFile;
 pub use meerkat_store::{
     ArchivedFilter, Backend, Blob, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    RealmPaths, RealmUser, SessionQuery, UnknownBackend, create_private_dirs,
+    RealmPaths, RealmUser, SessionQuery, UnknownBackend, UsageRow, create_private_dirs,
 };
 #[cfg(feature = "session-store")]
 pub use meerkat_store::{Backup, Kinship, check as check_database};

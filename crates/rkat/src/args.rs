@@ -44,6 +44,7 @@ pub(crate) enum UsageBy {
     Model,
     Day,
     Session,
+    Label,
 }
 
 impl UsageBy {
@@ -52,6 +53,7 @@ impl UsageBy {
             Self::Model => "model",
             Self::Day => "day",
             Self::Session => "session",
+            Self::Label => "label",
         }
     }
 }
@@ -142,9 +144,12 @@ pub(crate) enum Command {
     },
     /// Show token usage and cost.
     Usage {
-        /// Group by model, day of last activity, or session.
+        /// Group by model, day (UTC), session, or the value of a label.
         #[arg(long, value_enum, default_value_t = UsageBy::Model)]
         by: UsageBy,
+        /// Label to group by, with `--by label`.
+        #[arg(value_name = "KEY", required_if_eq("by", "label"))]
+        label: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,

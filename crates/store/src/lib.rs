@@ -46,7 +46,7 @@ pub use realm::{
 };
 pub use rows::{
     ArchivedFilter, Blob, CallRow, ConfigRow, LeaseRow, MemoryQuery, MemoryRow, MessageRow, SessionQuery,
-    SessionRow, StateChanges, StateQuery, StateRow,
+    SessionRow, StateChanges, StateQuery, StateRow, UsageRow,
 };
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite::SqliteStore;
@@ -93,6 +93,9 @@ pub trait Store: Send + Sync {
 
     /// Reads the tasks of a session, in creation order.
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>>;
+
+    /// Lists the usage of all sessions by day.
+    fn usage(&self) -> Reply<'_, Vec<UsageRow>>;
 
     /// Lists the sessions leased by this store whose run should be interrupted.
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>>;

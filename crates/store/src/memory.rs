@@ -19,7 +19,7 @@ use self::scopes::Scopes;
 use self::sessions::{Session, Sessions};
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Reply, SessionQuery,
-    SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction,
+    SessionRow, StateChanges, StateQuery, StateRow, Store, Transaction, UsageRow,
 };
 
 /// A store that keeps everything in memory and is its own only owner.
@@ -101,6 +101,10 @@ impl Store for MemoryStore {
 
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
         self.read_session(id, |session| session.tasks.iter().map(|(_, task)| task.clone()).collect())
+    }
+
+    fn usage(&self) -> Reply<'_, Vec<UsageRow>> {
+        self.read(|state| state.sessions.usage())
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

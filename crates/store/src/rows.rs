@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use meerkat_core::{BlobId, RunId, SessionId, Timestamp};
+use meerkat_core::{BlobId, RunId, SessionId, Timestamp, Usage, Usd};
 use sha2::{Digest as _, Sha256};
 
 /// A session as stored.
@@ -98,6 +98,32 @@ impl Blob {
         }
         Self { id: BlobId::from_digest(&digest.finalize().into()), media_type, data }
     }
+}
+
+/// Usage of a session on one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The session.
+    pub session: SessionId,
+    /// Start of the day, in UTC.
+    pub day: Timestamp,
+    /// The tokens.
+    pub usage: Usage,
+    /// Their cost, where known.
+    pub cost: Usd,
+}
+
+/// Microseconds of a day.
+const DAY: i64 = 86_400_000_000;
+
+/// Returns the day of a time, counted from 1970 in UTC.
+pub(crate) fn day_of(at: Timestamp) -> i64 {
+    at.as_microsecond().div_euclid(DAY)
+}
+
+/// Returns the start of a day.
+pub(crate) fn start_of_day(day: i64) -> Timestamp {
+    Timestamp::from_microsecond(day.saturating_mul(DAY)).unwrap_or_default()
 }
 
 /// Query for values of the state.

@@ -36,7 +36,7 @@ use self::writer::{Commit, Writer};
 use crate::owner::Peers;
 use crate::{
     Blob, CallRow, Committed, ConfigRow, Error, MemoryQuery, MemoryRow, MessageRow, Owner, Reply,
-    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction,
+    SessionQuery, SessionRow, StateChanges, StateQuery, StateRow, Store, StoreMark, Transaction, UsageRow,
 };
 
 pub(crate) use self::backup::{copy, manifest_of_backup, seal, unseal};
@@ -205,6 +205,10 @@ impl Store for SqliteStore {
 
     fn tasks(&self, id: SessionId) -> Reply<'_, Vec<Vec<u8>>> {
         self.read(move |reader| reader.tasks(id))
+    }
+
+    fn usage(&self) -> Reply<'_, Vec<UsageRow>> {
+        self.read(Reader::usage)
     }
 
     fn interrupts(&self) -> Reply<'_, Vec<SessionId>> {

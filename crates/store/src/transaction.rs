@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meerkat_core::{RunId, SessionId, Timestamp};
+use meerkat_core::{RunId, SessionId, Timestamp, Usage, Usd};
 
 use crate::Blob;
 
@@ -142,6 +142,17 @@ pub enum Change {
         session: SessionId,
         /// The encoded totals.
         progress: Vec<u8>,
+    },
+    /// Adds to the session's usage on the day of a time.
+    AddUsage {
+        /// The session.
+        session: SessionId,
+        /// The time.
+        at: Timestamp,
+        /// The tokens.
+        usage: Usage,
+        /// Their cost, where known.
+        cost: Usd,
     },
     /// Adds texts of the session to the searchable memories; existing ones are unchanged.
     IndexMemories {

@@ -176,6 +176,10 @@ pub struct Commit {
     pub calls: CallChange,
     /// Totals of the session after the commit.
     pub progress: Progress,
+    /// Tokens used since the previous commit.
+    pub usage: Usage,
+    /// Their cost, where known.
+    pub cost: Usd,
     /// Whether this commit ends the run.
     pub ends: bool,
     /// Messages that the model no longer reads after this commit.

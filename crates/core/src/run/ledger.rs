@@ -14,11 +14,13 @@ pub(super) struct Ledger {
     progress: Progress,
     /// Messages compacted since the last commit.
     compacted: CompactedMessages,
+    /// Tokens used since the last commit, and their cost.
+    used: (Usage, Usd),
 }
 
 impl Ledger {
     pub(super) fn new(transcript: Transcript, progress: Progress) -> Self {
-        Self { transcript, progress, compacted: CompactedMessages::default() }
+        Self { transcript, progress, compacted: CompactedMessages::default(), used: Default::default() }
     }
 
     pub(super) fn transcript(&self) -> &Transcript {
@@ -37,6 +39,8 @@ impl Ledger {
     pub(super) fn count_usage(&mut self, usage: Usage, cost: Usd) {
         self.progress.usage += usage;
         self.progress.cost += cost;
+        self.used.0 += usage;
+        self.used.1 += cost;
     }
 
     pub(super) fn count_step(&mut self) {
@@ -65,6 +69,7 @@ impl Ledger {
         messages.iter().cloned().for_each(|message| self.transcript.push(message));
         self.progress.last_run = Some(run);
         let compacted = std::mem::take(&mut self.compacted);
-        Commit { messages, calls, progress: self.progress, ends: run.end.is_some(), compacted }
+        let (usage, cost) = std::mem::take(&mut self.used);
+        Commit { messages, calls, progress: self.progress, usage, cost, ends: run.end.is_some(), compacted }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meerkat_core::run::{CallChange, CallIntent, Commit, RunReport};
-use meerkat_core::{Clock, CompletedCall, RunId, SessionId};
+use meerkat_core::{Clock, CompletedCall, RunId, SessionId, Usage};
 use meerkat_store::{Change, Guard, NewCall, Store, Transaction};
 use tokio_util::sync::CancellationToken;
 
@@ -66,6 +66,10 @@ impl Journal {
         transaction.changes.extend(call_changes(session, &commit.calls)?);
         if let Some(index) = &self.index {
             transaction.changes.extend(index.changes(session, &commit.compacted, now));
+        }
+        let &Commit { usage, cost, .. } = commit;
+        if usage != Usage::default() {
+            transaction.changes.push(Change::AddUsage { session, at: now, usage, cost });
         }
         transaction.changes.push(Change::PutProgress { session, progress: encode(&commit.progress)? });
         if commit.ends {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use meerkat_core::run::{LastRun, Pending, Progress, RunEnd, StoredCall};
 use meerkat_core::{ApprovalRequest, Message, Provider, SessionId, Timestamp, ToolRoute, Usage, Usd};
 use meerkat_store::{
-    ArchivedFilter, Backend, Change, Guard, LeaseRow, SessionQuery, SessionRow, Transaction,
+    ArchivedFilter, Backend, Change, Guard, LeaseRow, SessionQuery, SessionRow, Transaction, UsageRow,
 };
 
 use super::{Planner, SessionService};
@@ -283,6 +283,14 @@ impl SessionService {
     /// Returns an error if the store cannot be read.
     pub async fn ids(&self, query: SessionQuery) -> Result<Vec<SessionId>, Error> {
         Ok(self.rows(query).await?.into_iter().map(|row| row.id).collect())
+    }
+
+    /// Lists the usage of all sessions by day.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub async fn usage(&self) -> Result<Vec<UsageRow>, Error> {
+        Ok(self.inner.planner.store.usage().await?)
     }
 
     async fn rows(&self, mut query: SessionQuery) -> Result<Vec<SessionRow>, Error> {

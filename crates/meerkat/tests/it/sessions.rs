@@ -1,13 +1,15 @@
 //! Session state, listing, and history.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use meerkat::{
     ArchivedFilter, ErrorKind, NewSessionOptions, Outcome, Pending, Provider, RunControl, SessionId,
     SessionQuery, TurnOptions,
 };
 use meerkat_core::{ToolCall, ToolOutput, Usage};
-use meerkat_testkit::{FnTool, Script, ScriptedModel};
+use meerkat_testkit::{FnTool, Script, ScriptedModel, TestClock};
 use serde_json::json;
 
 use crate::world::{World, answers, client_tool, kind, say, text, then};
@@ -308,4 +310,18 @@ async fn rejected_first_run_leaves_no_session() {
     let unknown_model = TurnOptions { model: Some("gpt-0".to_owned()), ..then("hi") };
     assert_eq!(kind(world.create(unknown_model).await), ErrorKind::ProviderError);
     assert_eq!(world.sessions().list(SessionQuery::default()).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_belongs_to_the_day_of_its_run() {
+    let world = World::in_memory([], [], Some(Arc::new(TestClock::start())));
+    let id = world.session("today").await;
+    tokio::time::sleep(Duration::from_secs(86_400)).await;
+    world.resume(id, then("tomorrow")).await.unwrap();
+    world.resume(id, then("again")).await.unwrap();
+    let rows = world.sessions().usage().await.unwrap();
+    let days: Vec<_> =
+        rows.iter().map(|row| (row.session, row.day.to_string(), row.usage.input_tokens)).collect();
+    let expected = [(id, "2026-01-01T00:00:00Z".to_owned(), 10), (id, "2026-01-02T00:00:00Z".to_owned(), 20)];
+    assert_eq!(days, expected);
 }

@@ -47,7 +47,7 @@ pub(crate) async fn execute(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Trust { remove: false } => mcp::trust(&scope)?,
         Command::Trust { remove: true } => mcp::distrust(&scope)?,
         Command::Image(args) => image::image(&scope, *args).await?,
-        Command::Usage { by, json } => usage::usage(&scope, by, json).await?,
+        Command::Usage { by, label, json } => usage::usage(&scope, (by, label), json).await?,
         Command::Capabilities => print_json(&capabilities::capabilities(&scope).await?),
         Command::Completions { shell } => {
             let mut script = Vec::new();

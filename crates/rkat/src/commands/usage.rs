@@ -21,15 +21,31 @@ struct Sum {
     cost: Usd,
 }
 
-pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<(), CliError> {
+pub(super) async fn usage(
+    scope: &Scope,
+    (by, label): (UsageBy, Option<String>),
+    json: bool,
+) -> Result<(), CliError> {
+    if label.is_some() && by != UsageBy::Label {
+        return Err(CliError::Usage("a label KEY needs `--by label`".to_owned()));
+    }
     let runtime = open_known(scope)?;
-    let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for view in list_sessions(&runtime, query).await? {
-        let sum = sums.entry(key(by, &view)).or_default();
+    let mut add = |key, usage, cost| {
+        let sum = sums.entry(key).or_default();
         sum.sessions += 1;
-        sum.usage += view.usage;
-        sum.cost += view.cost;
+        sum.usage += usage;
+        sum.cost += cost;
+    };
+    if by == UsageBy::Day {
+        for row in runtime.sessions().usage().await? {
+            add(row.day.to_string().chars().take("2026-01-01".len()).collect(), row.usage, row.cost);
+        }
+    } else {
+        let query = SessionQuery { archived: ArchivedFilter::Included, ..SessionQuery::default() };
+        for view in list_sessions(&runtime, query).await? {
+            add(key(label.as_deref(), by, &view), view.usage, view.cost);
+        }
     }
     if json {
         print_json(&json!({ "by": by.word(), "rows": sums.iter().map(row).collect::<Vec<_>>() }));
@@ -41,12 +57,12 @@ pub(super) async fn usage(scope: &Scope, by: UsageBy, json: bool) -> Result<(), 
     Ok(())
 }
 
-/// Returns the group of a session. Its usage counts toward its current model and the day of its last change.
-fn key(by: UsageBy, view: &SessionView) -> String {
-    match by {
-        UsageBy::Model => view.model.clone(),
-        UsageBy::Day => view.updated_at.to_string().chars().take("2026-01-01".len()).collect(),
-        UsageBy::Session => view.id.to_string(),
+/// Returns the group of a session. Its usage counts toward its current model.
+fn key(label: Option<&str>, by: UsageBy, view: &SessionView) -> String {
+    match label {
+        Some(label) => view.labels.get(label).map_or("-", String::as_str).to_owned(),
+        None if by == UsageBy::Model => view.model.clone(),
+        None => view.id.to_string(),
     }
 }
 

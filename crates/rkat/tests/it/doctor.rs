@@ -102,6 +102,20 @@ fn usage_is_grouped_by_model_day_or_session() {
 }
 
 #[test]
+fn usage_is_grouped_by_values_of_a_label() {
+    let rkat = Rkat::new();
+    for label in ["team=core", "team=core", "other=x"] {
+        rkat.args(["run", "-q", "--label", label, "say hello"]).run().text();
+    }
+    let report = rkat.args(["usage", "--by", "label", "team", "--json"]).run().json();
+    let rows: Vec<_> =
+        report["rows"].as_array().unwrap().iter().map(|row| (&row["key"], &row["sessions"])).collect();
+    assert_eq!(rows, [(&json!("-"), &json!(1)), (&json!("core"), &json!(2))]);
+    assert_eq!(rkat.args(["usage", "--by", "label"]).run().code, Some(2));
+    assert_eq!(rkat.args(["usage", "team"]).run().code, Some(2));
+}
+
+#[test]
 fn budget_warning_and_cost_are_printed() {
     let rkat = Rkat::new();
     let prices = json!({"prices": {"offline": {"input": 1000.0, "output": 1000.0}}}).to_string();

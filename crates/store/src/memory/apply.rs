@@ -27,8 +27,9 @@ impl State {
             }
             Change::ReleaseLease(session) => self.sessions.change(session, |s| s.row.lease = None),
             Change::RequestInterrupt(session) => self.sessions.change(session, |s| s.interrupt = true),
-            Change::Append { session, messages, at } => {
-                self.sessions.change(session, |s| s.append(messages, at))
+            Change::Append { session, messages, at } => self.sessions.append(session, messages, at),
+            Change::AddUsage { session, at, usage, cost } => {
+                self.sessions.change(session, |s| s.add_usage(at, usage, cost));
             }
             Change::OpenCalls { session, calls } => self.sessions.change(session, |s| s.open_calls(calls)),
             Change::PutCall { session, call } => {

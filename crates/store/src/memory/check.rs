@@ -67,6 +67,7 @@ impl<'a> PlannedState<'a> {
             | Change::Append { session, .. }
             | Change::PutSettings { session, .. }
             | Change::PutProgress { session, .. }
+            | Change::AddUsage { session, .. }
             | Change::IndexMemories { session, .. }
             | Change::PutTask { session, .. }
             | Change::Archive { session, .. } => self.require(*session),

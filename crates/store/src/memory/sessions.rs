@@ -3,30 +3,37 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use meerkat_core::{RunId, SessionId, Timestamp};
+use meerkat_core::{RunId, SessionId, Timestamp, Usage, Usd};
 
 use super::{to_u64, to_usize};
-use crate::{ArchivedFilter, CallRow, LeaseRow, MessageRow, NewCall, NewSession, SessionQuery, SessionRow};
+use crate::rows::{day_of, start_of_day};
+use crate::{
+    ArchivedFilter, CallRow, LeaseRow, MessageRow, NewCall, NewSession, SessionQuery, SessionRow, UsageRow,
+};
 
 /// All sessions, by id.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(HashMap<SessionId, Session>);
+pub(super) struct Sessions {
+    sessions: HashMap<SessionId, Session>,
+    /// Number of changes so far.
+    changes: u64,
+}
 
 impl Sessions {
     pub(super) fn get(&self, id: SessionId) -> Option<&Session> {
-        self.0.get(&id)
+        self.sessions.get(&id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.0.values()
+        self.sessions.values()
     }
 
     pub(super) fn list(&self, query: &SessionQuery) -> Vec<SessionRow> {
-        let mut found: Vec<_> =
-            self.iter().map(|session| &session.row).filter(|row| matches(row, query)).collect();
-        found.sort_unstable_by_key(|row| Reverse((row.updated_at, row.id)));
+        let mut found: Vec<_> = self.iter().filter(|session| matches(&session.row, query)).collect();
+        found.sort_unstable_by_key(|session| Reverse(session.changed));
         let limit = query.limit.map_or(usize::MAX, to_usize);
-        found.into_iter().skip(to_usize(query.offset)).take(limit).cloned().collect()
+        let page = found.into_iter().skip(to_usize(query.offset)).take(limit);
+        page.map(|session| session.row.clone()).collect()
     }
 
     pub(super) fn interrupts(&self) -> Vec<SessionId> {
@@ -37,17 +44,42 @@ impl Sessions {
     }
 
     pub(super) fn create(&mut self, new: NewSession) {
-        self.0.insert(new.id, Session::new(new));
+        self.changes += 1;
+        self.sessions.insert(new.id, Session::new(new, self.changes));
+    }
+
+    pub(super) fn append(&mut self, id: SessionId, messages: Vec<Vec<u8>>, at: Timestamp) {
+        self.changes += 1;
+        let changed = self.changes;
+        self.change(id, |session| {
+            session.changed = changed;
+            session.append(messages, at);
+        });
+    }
+
+    pub(super) fn usage(&self) -> Vec<UsageRow> {
+        let days = |session: &Session| {
+            let row = |(day, (usage, cost)): (&i64, &(Usage, Usd))| UsageRow {
+                session: session.row.id,
+                day: start_of_day(*day),
+                usage: *usage,
+                cost: *cost,
+            };
+            session.usage.iter().map(row).collect::<Vec<_>>()
+        };
+        let mut rows: Vec<_> = self.iter().flat_map(days).collect();
+        rows.sort_unstable_by_key(|row| (row.session, row.day));
+        rows
     }
 
     pub(super) fn change(&mut self, id: SessionId, change: impl FnOnce(&mut Session)) {
-        if let Some(session) = self.0.get_mut(&id) {
+        if let Some(session) = self.sessions.get_mut(&id) {
             change(session);
         }
     }
 
     pub(super) fn delete(&mut self, id: SessionId) {
-        self.0.remove(&id);
+        self.sessions.remove(&id);
     }
 }
 
@@ -66,10 +98,14 @@ pub(super) struct Session {
     /// Whether the holder of the lease should interrupt the run.
     pub(super) interrupt: bool,
     messages: Vec<Vec<u8>>,
+    /// Usage by day.
+    usage: BTreeMap<i64, (Usage, Usd)>,
+    /// Position of the last change among all changes.
+    changed: u64,
 }
 
 impl Session {
-    fn new(new: NewSession) -> Self {
+    fn new(new: NewSession, changed: u64) -> Self {
         let row = SessionRow {
             id: new.id,
             created_at: new.created_at,
@@ -89,6 +125,8 @@ impl Session {
             tasks: Vec::new(),
             interrupt: false,
             messages: Vec::new(),
+            usage: BTreeMap::new(),
+            changed,
         }
     }
 
@@ -109,7 +147,13 @@ impl Session {
         self.row.lease.as_ref().is_some_and(|lease| lease.expires_at > now)
     }
 
-    pub(super) fn append(&mut self, messages: Vec<Vec<u8>>, at: Timestamp) {
+    pub(super) fn add_usage(&mut self, at: Timestamp, usage: Usage, cost: Usd) {
+        let day = self.usage.entry(day_of(at)).or_default();
+        day.0 += usage;
+        day.1 += cost;
+    }
+
+    fn append(&mut self, messages: Vec<Vec<u8>>, at: Timestamp) {
         self.messages.extend(messages);
         self.row.message_count = to_u64(self.messages.len());
         self.row.updated_at = at;

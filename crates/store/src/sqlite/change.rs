@@ -1,6 +1,6 @@
 //! Applies changes. Each is a few statements whose cost does not depend on the length of a session.
 
-use meerkat_core::{RunId, SessionId, Timestamp};
+use meerkat_core::{RunId, SessionId, Timestamp, Usage, Usd};
 use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
@@ -8,8 +8,9 @@ use super::failure::Failure;
 use super::guard::{generation, require_session};
 use super::recall::scope;
 use super::state;
-use super::value::{Key, find, get_u64, int, key, micros};
+use super::value::{Key, find, get_u64, int, key, micros, usage_row};
 use crate::error::ensure;
+use crate::rows::day_of;
 use crate::{Blob, Change, Committed, Error, NewCall, NewMemory, NewSession};
 
 /// Applies one change on behalf of the owner `me`.
@@ -63,6 +64,7 @@ pub(super) fn apply(
             let put = "UPDATE sessions SET progress = ?2 WHERE id = ?1";
             change_session(connection, session, put, params![key(session), progress])?;
         }
+        Change::AddUsage { session, at, usage, cost } => add_usage(connection, session, at, (usage, cost))?,
         Change::IndexMemories { session, memories, at } => remember(connection, session, &memories, at)?,
         Change::Archive { session, at } => {
             let archive = "UPDATE sessions SET archived_at = coalesce(archived_at, ?2) WHERE id = ?1";
@@ -98,8 +100,9 @@ fn change_session(
 
 fn create_session(connection: &Connection, new: &NewSession) -> Result<(), Failure> {
     let (id, at) = (key(new.id), micros(new.created_at));
-    let insert = "INSERT INTO sessions (id, created_at, updated_at, message_count, progress) \
-                  VALUES (?1, ?2, ?2, 0, ?3) ON CONFLICT DO NOTHING";
+    let insert = "INSERT INTO sessions (id, created_at, updated_at, message_count, progress, changed) \
+                  VALUES (?1, ?2, ?2, 0, ?3, (SELECT coalesce(max(changed), 0) + 1 FROM sessions)) \
+                  ON CONFLICT DO NOTHING";
     let inserted = execute(connection, insert, params![id, at, new.progress])?;
     ensure(inserted > 0, || Error::SessionExists(new.id))?;
     let insert = "INSERT INTO settings (session, settings) VALUES (?1, ?2)";
@@ -118,6 +121,7 @@ fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
         "DELETE FROM calls WHERE session = ?1",
         "DELETE FROM tasks WHERE session = ?1",
         "DELETE FROM labels WHERE session = ?1",
+        "DELETE FROM usage WHERE session = ?1",
         "DELETE FROM memories WHERE session = ?1",
         "DELETE FROM settings WHERE session = ?1",
         "DELETE FROM sessions WHERE id = ?1",
@@ -125,6 +129,28 @@ fn forget(connection: &Connection, session: SessionId) -> Result<(), Failure> {
         execute(connection, statement, [key(session)])?;
     }
     Ok(())
+}
+
+fn add_usage(
+    connection: &Connection,
+    session: SessionId,
+    at: Timestamp,
+    (usage, cost): (Usage, Usd),
+) -> Result<(), Failure> {
+    require_session(connection, session)?;
+    let (key, day) = (key(session), day_of(at));
+    let query = "SELECT session, day, input, output, cache_creation, cache_read, cost FROM usage \
+                 WHERE session = ?1 AND day = ?2";
+    let known = find(connection, query, params![key, day], usage_row)?;
+    let mut total = known.map_or_else(Default::default, |row| (row.usage, row.cost));
+    total.0 += usage;
+    total.1 += cost;
+    let (Usage { input_tokens, output_tokens, cache_creation_tokens, cache_read_tokens }, cost) = total;
+    let (input, output, cost) = (int(input_tokens), int(output_tokens), int(cost.micros()));
+    let (created, read) = (cache_creation_tokens.map(int), cache_read_tokens.map(int));
+    let put = "INSERT OR REPLACE INTO usage (session, day, input, output, cache_creation, cache_read, cost) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    execute(connection, put, params![key, day, input, output, created, read, cost]).map(drop)
 }
 
 fn remember(
@@ -163,8 +189,8 @@ fn append(
     at: Timestamp,
 ) -> Result<(), Failure> {
     let added = i64::try_from(messages.len()).unwrap_or(i64::MAX);
-    let count = "UPDATE sessions SET updated_at = ?2, message_count = message_count + ?3 WHERE id = ?1 \
-                 RETURNING message_count - ?3";
+    let count = "UPDATE sessions SET updated_at = ?2, message_count = message_count + ?3, \
+                 changed = (SELECT max(changed) + 1 FROM sessions) WHERE id = ?1 RETURNING message_count - ?3";
     let first = find(connection, count, params![key(session), micros(at), added], |row| get_u64(row, 0))?;
     let first = first.ok_or(Error::SessionNotFound(session))?;
     let mut insert =

@@ -9,10 +9,10 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::failure::Failure;
-use super::value::{find, get_optional_time, get_time, get_u64, get_uuid, int, key, list};
+use super::value::{find, get_optional_time, get_time, get_u64, get_uuid, int, key, list, usage_row};
 use crate::owner::Peers;
 use crate::{
-    ArchivedFilter, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow,
+    ArchivedFilter, Blob, CallRow, ConfigRow, Error, LeaseRow, MessageRow, SessionQuery, SessionRow, UsageRow,
 };
 
 const SESSION: &str = "SELECT s.id, s.created_at, s.updated_at, s.archived_at, s.message_count, s.progress, \
@@ -126,6 +126,12 @@ impl Reader {
         list(&self.connection, query, [key(id)], |row| row.get(0))
     }
 
+    pub(super) fn usage(&self) -> rusqlite::Result<Vec<UsageRow>> {
+        let query = "SELECT session, day, input, output, cache_creation, cache_read, cost FROM usage \
+                     ORDER BY session, day";
+        list(&self.connection, query, [], usage_row)
+    }
+
     pub(super) fn interrupts(&self) -> rusqlite::Result<Vec<SessionId>> {
         let query = "SELECT id FROM sessions WHERE owner = ?1 AND interrupt = 1 ORDER BY id";
         let id = |row: &Row<'_>| get_uuid(row, 0).map(SessionId::from_uuid);
@@ -145,7 +151,7 @@ fn select(query: &SessionQuery) -> (String, Vec<Value>) {
         text.push_str(" AND id IN (SELECT session FROM labels WHERE name = ? AND value = ?)");
         values.extend([name.clone().into(), value.clone().into()]);
     }
-    text.push_str(" ORDER BY updated_at DESC, id DESC LIMIT ? OFFSET ?");
+    text.push_str(" ORDER BY changed DESC LIMIT ? OFFSET ?");
     values.extend([query.limit.map_or(-1, int).into(), int(query.offset).into()]);
     (text, values)
 }

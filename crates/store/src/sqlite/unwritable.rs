@@ -196,7 +196,7 @@ mod tests {
         let connection = open::writer(&path, StoreMark::Absent).unwrap();
         connection.execute_batch("UPDATE schema_version SET version = 5").unwrap();
         let error = unwritable(&path, StoreMark::Created).reader().err().unwrap();
-        assert!(matches!(error, Error::OlderSchema { found: 5, supported: 6, .. }), "{error:?}");
+        assert!(matches!(error, Error::OlderSchema { found: 5, supported: 7, .. }), "{error:?}");
     }
 
     #[test]

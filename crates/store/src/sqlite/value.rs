@@ -1,9 +1,12 @@
 //! Queries, and conversion of values to and from the database.
 
-use meerkat_core::{SessionId, Timestamp};
+use meerkat_core::{SessionId, Timestamp, Usage, Usd};
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 use uuid::Uuid;
+
+use crate::UsageRow;
+use crate::rows::start_of_day;
 
 /// Reads at most one row.
 pub(super) fn find<T>(
@@ -59,6 +62,25 @@ pub(super) fn get_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timesta
 
 pub(super) fn get_optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     row.get::<_, Option<i64>>(column)?.map(|micros| to_time(column, micros)).transpose()
+}
+
+/// Reads a row of the table `usage`.
+pub(super) fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
+    let optional = |column| {
+        let number = row.get::<_, Option<i64>>(column)?;
+        number.map(|_| get_u64(row, column)).transpose()
+    };
+    Ok(UsageRow {
+        session: SessionId::from_uuid(get_uuid(row, 0)?),
+        day: start_of_day(row.get(1)?),
+        usage: Usage {
+            input_tokens: get_u64(row, 2)?,
+            output_tokens: get_u64(row, 3)?,
+            cache_creation_tokens: optional(4)?,
+            cache_read_tokens: optional(5)?,
+        },
+        cost: Usd::from_micros(get_u64(row, 6)?),
+    })
 }
 
 fn to_time(column: usize, micros: i64) -> rusqlite::Result<Timestamp> {

@@ -1,9 +1,9 @@
 //! Both backends behave the same for arbitrary transactions.
 
-use meerkat_core::{BlobId, SessionId};
+use meerkat_core::{BlobId, SessionId, Usage, Usd};
 use meerkat_store::{
     ArchivedFilter, Blob, CallRow, Change, ConfigRow, Guard, MemoryStore, MessageRow, NewCall, NewSession,
-    SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction,
+    SessionQuery, SessionRow, StateQuery, StateRow, Store, Transaction, UsageRow,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -73,6 +73,12 @@ fn any_session_change() -> impl Strategy<Value = Change> {
         (any_id(), any_bytes()).prop_map(|(session, settings)| Change::PutSettings { session, settings }),
         (any_id(), any_bytes()).prop_map(|(session, progress)| Change::PutProgress { session, progress }),
         (any_id(), any_time()).prop_map(|(session, at)| Change::Archive { session, at }),
+        (any_id(), any_time(), 0_u64..9).prop_map(|(session, at, input_tokens)| Change::AddUsage {
+            session,
+            at,
+            usage: Usage { input_tokens, ..Usage::default() },
+            cost: Usd::from_micros(input_tokens),
+        }),
     ]
 }
 
@@ -114,6 +120,7 @@ struct Everything {
     config: Option<ConfigRow>,
     blobs: Vec<Option<Blob>>,
     interrupts: Vec<SessionId>,
+    usage: Vec<UsageRow>,
     state: Vec<(u64, Vec<StateRow>)>,
     scopes: Vec<String>,
 }
@@ -149,8 +156,9 @@ async fn everything(store: &dyn Store) -> Everything {
         let rows = store.state(StateQuery::Scope(scope.to_owned())).await.unwrap();
         state.push((store.revision(scope.to_owned()).await.unwrap(), rows));
     }
+    let usage = store.usage().await.unwrap();
     let scopes = store.scopes().await.unwrap();
-    Everything { listed, single, messages, calls, config, blobs, interrupts, state, scopes }
+    Everything { listed, single, messages, calls, config, blobs, interrupts, usage, state, scopes }
 }
 
 proptest! {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use meerkat_core::ErrorKind;
+use meerkat_core::{ErrorKind, Usage, Usd};
 use meerkat_store::{
     ArchivedFilter, Blob, CallRow, Change, Committed, ConfigRow, Error, Guard, LeaseRow, MemoryQuery,
-    MemoryStore, MessageRow, NewMemory, SessionQuery, SessionRow, StateQuery, StateRow, Store,
+    MemoryStore, MessageRow, NewMemory, SessionQuery, SessionRow, StateQuery, StateRow, Store, UsageRow,
 };
 
 use crate::support::{
@@ -45,6 +45,7 @@ conformance_tests! {
     settings_and_progress_are_replaced
     sessions_are_listed_by_last_change
     lists_are_filtered_by_labels_and_paged
+    usage_is_counted_by_day
     messages_are_read_in_pages
     calls_keep_their_order_and_results
     duplicate_open_call_is_rejected
@@ -149,6 +150,49 @@ async fn sessions_are_listed_by_last_change(store: Arc<dyn Store>) {
     assert_eq!(list(&*store, SessionQuery::default()).await, [1, 3, 2]);
     change(&*store, vec![append(2, &["x"], 3)]).await.unwrap();
     assert_eq!(list(&*store, SessionQuery::default()).await, [2, 1, 3]);
+    change(&*store, vec![append(3, &["x"], 0)]).await.unwrap();
+    change(&*store, vec![create_with(4, -9, &[])]).await.unwrap();
+    assert_eq!(list(&*store, SessionQuery::default()).await, [4, 3, 2, 1], "whatever the clock says");
+}
+
+async fn usage_is_counted_by_day(store: Arc<dyn Store>) {
+    const DAY: i64 = 86_400;
+    let usage = |input_tokens, cache_read_tokens| Usage {
+        input_tokens,
+        output_tokens: 1,
+        cache_read_tokens,
+        ..Usage::default()
+    };
+    let add = |number, second, usage, micros| Change::AddUsage {
+        session: session(number),
+        at: at(second),
+        usage,
+        cost: Usd::from_micros(micros),
+    };
+    assert!(matches!(
+        change(&*store, vec![add(1, 0, usage(1, None), 0)]).await,
+        Err(Error::SessionNotFound(_))
+    ));
+    let changes = vec![
+        create(1),
+        create(2),
+        add(2, DAY, usage(1, None), 0),
+        add(1, DAY - 1, usage(10, None), 5),
+        add(1, DAY, usage(20, Some(3)), 0),
+        add(1, 5, usage(7, None), 6),
+    ];
+    change(&*store, changes).await.unwrap();
+    change(&*store, vec![add(1, 2 * DAY - 1, usage(1, None), 0)]).await.unwrap();
+    let row = |number, days, (input_tokens, output_tokens, cache_read_tokens), micros| UsageRow {
+        session: session(number),
+        day: at(days * DAY),
+        usage: Usage { input_tokens, output_tokens, cache_read_tokens, ..Usage::default() },
+        cost: Usd::from_micros(micros),
+    };
+    let expected = [row(1, 0, (17, 2, None), 11), row(1, 1, (21, 2, Some(3)), 0), row(2, 1, (1, 1, None), 0)];
+    assert_eq!(store.usage().await.unwrap(), expected);
+    change(&*store, vec![Change::DeleteSession(session(1))]).await.unwrap();
+    assert_eq!(store.usage().await.unwrap(), expected[2..]);
 }
 
 async fn lists_are_filtered_by_labels_and_paged(store: Arc<dyn Store>) {

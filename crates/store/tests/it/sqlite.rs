@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use meerkat_core::ErrorKind;
-use meerkat_store::{Change, Error, Realm, StateRow, Store, Transaction, check};
+use meerkat_core::{ErrorKind, Usage, Usd};
+use meerkat_store::{Change, Error, Realm, SessionQuery, StateRow, Store, Transaction, UsageRow, check};
 use rusqlite::Connection;
 
 use crate::support::{
@@ -67,7 +67,7 @@ fn newer_schema_is_rejected_unchanged() {
     Connection::open(&path).unwrap().execute_batch("UPDATE schema_version SET version = 99").unwrap();
     let before = fs::read(&path).unwrap();
     let error = scratch.open(2).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 6, .. }), "{error:?}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 7, .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::StoreError);
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -107,7 +107,37 @@ async fn first_version_is_upgraded_without_loss() {
     assert_eq!(store.revision("s".to_owned()).await.unwrap(), 1);
 }
 
-/// Downgrades a database to the fifth version.
+/// Downgrades a database to the sixth version.
+const SIXTH_VERSION: &str = "DROP TABLE usage; DROP INDEX sessions_by_change; \
+    ALTER TABLE sessions DROP COLUMN changed; CREATE INDEX sessions_by_change ON sessions (updated_at, id); \
+    UPDATE schema_version SET version = 6";
+
+#[tokio::test]
+async fn sixth_version_usage_stays_on_its_day() {
+    const DAY: i64 = 86_400;
+    let scratch = Scratch::new();
+    let store = scratch.open(1).unwrap().store();
+    let progress = br#"{"usage":{"input_tokens":10,"output_tokens":5,"cache_read_tokens":3},"cost":0.25}"#;
+    let put = Change::PutProgress { session: session(1), progress: progress.to_vec() };
+    let changes =
+        vec![create(1), create(2), create(3), append(2, &["a"], 5), append(1, &["a"], 2 * DAY + 7), put];
+    change(&*store, changes).await.unwrap();
+    let listed = async |store: &dyn Store| -> Vec<_> {
+        store.sessions(SessionQuery::default()).await.unwrap().into_iter().map(|row| row.id).collect()
+    };
+    let before = listed(&*store).await;
+    close(store);
+    Connection::open(scratch.paths().database).unwrap().execute_batch(SIXTH_VERSION).unwrap();
+
+    let store = scratch.open(2).unwrap().store();
+    let usage =
+        Usage { input_tokens: 10, output_tokens: 5, cache_read_tokens: Some(3), cache_creation_tokens: None };
+    let expected = UsageRow { session: session(1), day: at(2 * DAY), usage, cost: Usd::from_micros(250_000) };
+    assert_eq!(store.usage().await.unwrap(), [expected]);
+    assert_eq!(listed(&*store).await, before);
+}
+
+/// Downgrades a database from the sixth to the fifth version.
 const FIFTH_VERSION: &str = "DROP INDEX state_changed; ALTER TABLE state DROP COLUMN changed; \
     ALTER TABLE scopes DROP COLUMN removed; UPDATE schema_version SET version = 5";
 
@@ -119,7 +149,10 @@ async fn fifth_version_values_are_among_the_changes() {
     let before = store.state_changes("s".to_owned(), 0).await.unwrap();
     assert_eq!(before.put.len(), 2);
     close(store);
-    Connection::open(scratch.paths().database).unwrap().execute_batch(FIFTH_VERSION).unwrap();
+    Connection::open(scratch.paths().database)
+        .unwrap()
+        .execute_batch(&format!("{SIXTH_VERSION}; {FIFTH_VERSION}"))
+        .unwrap();
 
     let store = scratch.open(2).unwrap().store();
     assert_eq!(store.state_changes("s".to_owned(), 0).await.unwrap(), before);
@@ -128,7 +161,7 @@ async fn fifth_version_values_are_among_the_changes() {
     assert_eq!(after.put, [StateRow { key: "a".to_owned(), value: b"3".to_vec() }]);
 }
 
-/// Downgrades a database to the second version.
+/// Downgrades a database from the sixth to the second version.
 const SECOND_VERSION: &str = "DROP TABLE state; DROP TABLE scopes; DROP TABLE memories; DROP TABLE memories_index; DROP TABLE tasks; \
     UPDATE schema_version SET version = 2";
 
@@ -148,7 +181,7 @@ async fn second_version_is_upgraded_without_loss() {
     let before = contents(&*store).await;
     close(store);
     let old = Connection::open(scratch.paths().database).unwrap();
-    old.execute_batch(SECOND_VERSION).unwrap();
+    old.execute_batch(&format!("{SIXTH_VERSION}; {SECOND_VERSION}")).unwrap();
     drop(old);
 
     let store = scratch.open(2).unwrap().store();
