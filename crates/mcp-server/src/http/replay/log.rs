@@ -127,6 +127,11 @@ impl Log {
         }
     }
 
+    /// Returns `true` if the stream has ended and all its events were read.
+    pub(super) fn is_read(&self) -> bool {
+        self.ended.is_some() && self.unread_from >= self.next()
+    }
+
     /// Returns `true` if there is nothing more to read, now or later.
     pub(super) fn is_finished(&self) -> bool {
         self.ended.is_some() && self.events.is_empty()

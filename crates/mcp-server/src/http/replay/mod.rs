@@ -28,8 +28,9 @@ use serde_json::json;
 
 use log::Log;
 
-/// Memory cost of an event in addition to its text.
+/// Memory cost of an event, and of each value in it, in addition to its text.
 const OVERHEAD: usize = 512;
+const VALUE_OVERHEAD: usize = 128;
 
 /// Identifier of a stream.
 pub(super) type StreamId = u64;
@@ -43,6 +44,8 @@ pub(super) struct Bounds {
     pub(super) each: usize,
     /// Maximum number of bytes of all streams.
     pub(super) total: usize,
+    /// Maximum number of bytes of all streams that have ended and were read.
+    pub(super) read: usize,
     /// Time for which events are retained.
     pub(super) time: Duration,
     /// Time without a read after which writers no longer wait for a client.
@@ -55,6 +58,7 @@ impl Default for Bounds {
             events: 1024,
             each: 4 * 1024 * 1024,
             total: 64 * 1024 * 1024,
+            read: 4 * 1024 * 1024,
             time: Duration::from_secs(300),
             stall_timeout: Duration::from_secs(30),
         }
@@ -73,12 +77,16 @@ struct State {
     bytes: usize,
     /// All events, oldest first, and some that were dropped already.
     order: VecDeque<(StreamId, u64)>,
+    /// Streams that have ended and were read, with their sizes, and some that were removed already.
+    read: VecDeque<(StreamId, usize)>,
+    /// Sum of the sizes of `read`.
+    read_bytes: usize,
 }
 
 impl ReplayBuffer {
     pub(super) fn new(bounds: Bounds) -> Self {
-        let (logs, order) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, order })))
+        let (logs, order, read) = (HashMap::new(), VecDeque::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, order, read, read_bytes: 0 })))
     }
 
     /// Creates a stream that ends after `answers` responses.
@@ -153,12 +161,14 @@ impl ReplayBuffer {
     /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
         let mut state = self.state();
-        let State { bounds, logs, order, .. } = &mut *state;
+        let State { bounds, logs, order, read, read_bytes, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
             log.ended.is_none_or(|at| at.elapsed() <= bounds.time)
         });
         order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
+        read.retain(|(stream, _)| logs.contains_key(stream));
+        *read_bytes = read.iter().map(|(_, bytes)| bytes).sum();
         state.count();
     }
 
@@ -217,6 +227,20 @@ impl State {
         if let Some(log) = self.logs.get_mut(&stream).filter(|log| log.unanswered == 0) {
             log.ended = Some(Instant::now());
             log.wake();
+        }
+    }
+
+    /// Adds a stream that has ended and was read, and removes the oldest such streams over the limit.
+    fn add_read(&mut self, stream: StreamId, bytes: usize) {
+        self.read.push_back((stream, bytes));
+        self.read_bytes += bytes;
+        while self.read_bytes > self.bounds.read {
+            let Some((stream, bytes)) = self.read.pop_front() else { return };
+            self.read_bytes -= bytes;
+            if let Some(log) = self.logs.get(&stream).filter(|log| log.followers == 0) {
+                self.bytes -= log.bytes;
+                self.logs.remove(&stream);
+            }
         }
     }
 
@@ -291,9 +315,13 @@ impl Stream for ReplayReader {
 
 impl Drop for ReplayReader {
     fn drop(&mut self) {
-        if let Some(log) = self.replay.state().logs.get_mut(&self.stream) {
-            log.followers = log.followers.saturating_sub(1);
-            log.room.send_replace(());
+        let mut state = self.replay.state();
+        let Some(log) = state.logs.get_mut(&self.stream) else { return };
+        log.followers = log.followers.saturating_sub(1);
+        log.room.send_replace(());
+        if log.is_read() && log.followers == 0 {
+            let bytes = log.bytes;
+            state.add_read(self.stream, bytes);
         }
     }
 }
@@ -324,7 +352,9 @@ fn size(event: &ServerSseMessage) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
+            // A value follows each of these, unless they are in a text.
+            let values = usize::from(matches!(bytes, b"," | b":" | b"["));
+            self.0 += bytes.len() + values * VALUE_OVERHEAD;
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {

@@ -140,6 +140,22 @@ fn oldest_unread_responses_become_errors() {
 }
 
 #[test]
+fn read_streams_are_bounded() {
+    let replay = ReplayBuffer::new(Bounds { read: 3 * cost(), ..Bounds::default() });
+    let a = session("a");
+    for stream in 1..=10 {
+        let mut client = replay.follow(replay.open(&a, 1), 1);
+        replay.answer(stream, answer(7));
+        assert_eq!(read(&mut client), [format!("{stream}~1"), "end".to_owned()]);
+    }
+    let unread = replay.open(&a, 1);
+    replay.answer(unread, answer(7));
+    let (bytes, mut streams) = bytes_and_logs(&replay);
+    streams.sort_unstable();
+    assert_eq!((bytes, streams), (4 * cost(), vec![8, 9, 10, 11]));
+}
+
+#[test]
 fn unread_change_is_reported_once() {
     let replay = ReplayBuffer::new(Bounds::default());
     let stream = replay.open(&session("a"), 1);
