@@ -16,6 +16,7 @@ mod replay;
 mod session;
 mod sessions;
 mod token;
+mod unread;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub use listen::{Listen, ListenError};
 use probes::Readiness;
 use sessions::Sessions;
 pub use token::{ClientToken, TokenOptions};
+use unread::ReadingClient;
 
 /// Resource limits of the server.
 #[derive(Debug, Clone)]
@@ -74,6 +76,8 @@ impl Default for Limits {
     }
 }
 
+/// Time after which a connection is closed whose client reads nothing of what is sent.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Delay after which the response to a slow call is started before its result is available.
 const DEFER_DELAY: Duration = Duration::from_millis(500);
 /// Interval of keep-alive comments on an idle stream.
@@ -231,7 +235,7 @@ async fn connection(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(ReadingClient::new(stream, UNREAD_TIMEOUT)), service);
     tokio::pin!(connection);
     tokio::select! {
         // A broken connection is not an error of the server.
