@@ -1,7 +1,7 @@
 //! Replay buffer for the events of session streams, for clients that lose their connection and reconnect.
 //!
 //! All messages to a client of a session go to the log of a stream, and the stream's readers read them from there. A
-//! change is not repeated while its notification is unread. All logs together are bounded in time and in bytes: the
+//! change is not repeated while its notification is unread, and only its latest notification is kept. All logs together are bounded in time and in bytes: the
 //! oldest events are dropped first, also those that a slow client has not read yet. A log is removed with its session,
 //! or with its request if that is cancelled, and is never restored. A client that reads on at a dropped event gets the
 //! number of missing events.
@@ -77,6 +77,8 @@ struct State {
     bytes: usize,
     /// All events, oldest first, and some that were dropped already.
     order: VecDeque<(StreamId, u64)>,
+    /// Length of `order` at which those that were dropped are removed from it.
+    compact_at: usize,
     /// Streams that have ended and were read, with their sizes, and some that were removed already.
     read: VecDeque<(StreamId, usize)>,
     /// Sum of the sizes of `read`.
@@ -86,7 +88,16 @@ struct State {
 impl ReplayBuffer {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (logs, order, read) = (HashMap::new(), VecDeque::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, order, read, read_bytes: 0 })))
+        Self(Arc::new(Mutex::new(State {
+            bounds,
+            next: 1,
+            logs,
+            bytes: 0,
+            order,
+            compact_at: 0,
+            read,
+            read_bytes: 0,
+        })))
     }
 
     /// Creates a stream that ends after `answers` responses.
@@ -161,14 +172,14 @@ impl ReplayBuffer {
     /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
         let mut state = self.state();
-        let State { bounds, logs, order, read, read_bytes, .. } = &mut *state;
+        let State { bounds, logs, read, read_bytes, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
             log.ended.is_none_or(|at| at.elapsed() <= bounds.time)
         });
-        order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
         read.retain(|(stream, _)| logs.contains_key(stream));
         *read_bytes = read.iter().map(|(_, bytes)| bytes).sum();
+        state.compact();
         state.count();
     }
 
@@ -217,6 +228,16 @@ impl State {
             self.bytes += log.bytes;
             self.shrink();
         }
+        if self.order.len() > self.compact_at {
+            self.compact();
+        }
+    }
+
+    /// Removes dropped events from the order.
+    fn compact(&mut self) {
+        let Self { order, logs, .. } = self;
+        order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
+        self.compact_at = 1024.max(2 * order.len());
     }
 
     fn count(&mut self) {
@@ -297,6 +318,8 @@ impl Stream for ReplayReader {
         let replay = self.replay.clone();
         let mut state = replay.state();
         let Some(log) = state.logs.get_mut(&stream) else { return Poll::Ready(None) };
+        let next = log.skip_superseded(next);
+        self.next = next;
         if next < log.first {
             self.next = log.first;
             return Poll::Ready(Some(dropped_events_notice(stream, next, log.first)));
