@@ -17,6 +17,9 @@ const RUNS: usize = 5;
 const COMMITS: usize = 2;
 /// Memory limit for an idle server, in MB.
 const MEMORY: f64 = 15.0;
+/// Number of clients that do not read, and of sessions created meanwhile, with the limit for the server's memory in MB.
+const IDLE_CLIENTS: usize = 1000;
+const IDLE_MEMORY: f64 = 100.0;
 /// Time limit for a list of all tools.
 const LIST: Duration = Duration::from_millis(2);
 
@@ -24,7 +27,8 @@ pub(crate) fn run(effort: Effort) -> Result<(), Failure> {
     println!("mcp");
     start(effort)?;
     tools(effort)?;
-    many_clients(effort)
+    many_clients(effort)?;
+    idle_clients(effort)
 }
 
 /// Measures from the start of the server to its first response, against the smallest server with the same SDK.
@@ -99,6 +103,57 @@ fn many_clients(effort: Effort) -> Result<(), Failure> {
     report("their throughput, vs. their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
     report("memory of rkat-mcp afterward", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
     Ok(())
+}
+
+/// Measures memory while clients that never read, half of them with an open stream, are notified of new sessions.
+fn idle_clients(effort: Effort) -> Result<(), Failure> {
+    let dir = dir()?;
+    let server = Http::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(dir.path()))?;
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let count = effort.rounds(IDLE_CLIENTS);
+    let streams = tokio.block_on(async {
+        let mut streams = Vec::new();
+        for number in 0..count {
+            let stream = idle_client(&server.address).await?;
+            streams.extend((number % 2 == 0).then_some(stream));
+        }
+        client(server.address.clone(), count).await?;
+        Ok::<_, Failure>(streams)
+    })?;
+    let megabytes = server.memory() as f64 / 1024.0;
+    drop(streams);
+    let what = format!("memory with {count} idle clients and {count} new sessions");
+    report(&format!("{what} (target {IDLE_MEMORY:.0} MB)"), &format!("{megabytes:.1} MB"));
+    if megabytes > IDLE_MEMORY && effort == Effort::Full {
+        return Err(format!("{what}: {megabytes:.1} MB is over {IDLE_MEMORY:.0}").into());
+    }
+    Ok(())
+}
+
+/// Completes the handshake of a client and returns its stream, from which nothing is read.
+async fn idle_client(address: &str) -> Result<tokio::net::TcpStream, Failure> {
+    let client = json!({ "name": "bench", "version": "0" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let mut session = String::new();
+    for message in [hello.to_string(), ready.to_string()] {
+        let mut stream = tokio::net::TcpStream::connect(address).await?;
+        let head = format!(
+            "POST /mcp HTTP/1.0\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\n{session}content-length: {}\r\n\r\n{message}",
+            message.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+        id.iter().for_each(|id| session = format!("mcp-session-id: {id}\r\n"));
+    }
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let head = format!("GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n{session}\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    Ok(stream)
 }
 
 /// Performs runs sequentially, and returns the duration of each.

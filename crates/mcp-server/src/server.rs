@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http::{self, Access, Limits, Listen, ListenError, Token};
 use crate::lifetime::COMMIT_TIMEOUT;
 use crate::log::Log;
-use crate::protocol::{Notifier, Protocol};
+use crate::protocol::{Notifier, Protocol, Service as _};
 use crate::realm::{LazyRuntime, RealmService};
 use crate::signals::shutdown_signal;
 use crate::skills::SkillViews;
@@ -85,9 +85,11 @@ impl Server {
     /// Serves clients over HTTP until the process receives a shutdown signal. Calls `announce` with the bound address.
     ///
     /// # Errors
-    /// Returns an error if the address cannot be bound, or if the server would be open to other machines.
+    /// Returns an error if the address cannot be bound, if the server would be open to other machines, or if the system
+    /// allows too few open files.
     pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
         http::raise_file_limit();
+        let few_files = http::check_file_limit()?;
         let token = listen.token.secret().map(Token::new).transpose()?;
         let bound = TcpListener::bind(&listen.address).await;
         let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
@@ -96,6 +98,7 @@ impl Server {
         let access = Access::new(address, token)?.with_hosts(listen.hosts).with_origins(listen.origins);
         let terminated = shutdown_signal();
         announce(address);
+        few_files.iter().for_each(|warning| self.layer.service().log(warning));
         let closing = CancellationToken::new();
         let serving = self.serve_http(listener, access, Limits::default(), closing.clone());
         tokio::pin!(serving);

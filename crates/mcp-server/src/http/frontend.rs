@@ -6,18 +6,20 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use axum::routing::any;
+use axum::routing::{any, get};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::access_log::{AccessLine, Operation};
 use super::bodies::{Bodies, BodyError};
 use super::guard::{Access, Rejection};
+use super::probes::{HEALTH, READY, Readiness};
 use super::sessions::{Batch, Sessions};
 use super::{cors, deferred};
-use crate::protocol::{Connection, InvalidMessage, Service, batch};
+use crate::protocol::{Connection, InvalidMessage, Protocol, Service, batch};
 
 /// Maximum length of an SDK error that is forwarded.
 const MAX_REASON: usize = 4096;
@@ -28,7 +30,8 @@ pub(super) struct Frontend<S> {
     pub(super) sessions: Arc<Sessions>,
     pub(super) access: Access,
     pub(super) bodies: Bodies,
-    pub(super) title: &'static str,
+    pub(super) readiness: Readiness,
+    pub(super) protocol: Protocol<S>,
 }
 
 /// Fields of a message that are read before it is decoded.
@@ -44,6 +47,8 @@ impl<S: Service> Frontend<S> {
         let front = Arc::new(self);
         Router::new()
             .route("/", any(index::<S>))
+            .route(HEALTH, get(async || "alive\n"))
+            .route(READY, get(ready::<S>))
             .route("/mcp", any(serve::<S>))
             .fallback(not_found)
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&front), admit::<S>))
@@ -127,9 +132,20 @@ async fn admit<S: Service>(
     request: Request,
     next: axum::middleware::Next,
 ) -> Response<Body> {
+    if [HEALTH, READY].contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let line = AccessLine::new(&request);
+    line.follow(checked(&front, request, next).await)
+}
+
+async fn checked<S: Service>(
+    front: &Frontend<S>,
+    request: Request,
+    next: axum::middleware::Next,
+) -> Response<Body> {
     let (uri, headers) = (request.uri(), request.headers());
     if let Err(rejection) = front.access.check_source(uri, headers) {
-        tracing::debug!("a request was rejected because of its source");
         return rejection_response(rejection);
     }
     if let Some(answer) = cors::preflight(request.method(), headers) {
@@ -137,12 +153,10 @@ async fn admit<S: Service>(
     }
     let origin = headers.get(header::ORIGIN).cloned();
     let token = if uri.path() == "/" { Ok(()) } else { front.access.check_token(headers) };
-    let path = uri.path().to_owned();
     let mut response = match token {
         Ok(()) => next.run(request).await,
         Err(rejection) => rejection_response(rejection),
     };
-    tracing::debug!(path, status = response.status().as_u16(), "a request was answered");
     cors::allow(&mut response, origin);
     response
 }
@@ -176,9 +190,14 @@ async fn serve<S: Service>(State(front): State<Arc<Frontend<S>>>, request: Reque
         return full;
     }
     let is_slow = may_be_slow(&parts.headers, envelope.method.as_deref());
+    let operation = Operation::read(envelope.method.as_deref(), &bytes);
     let request = Request::from_parts(parts, Body::from(bytes));
     let answer = Box::pin(async move { front.handle(request, &envelope.id).await });
-    if is_slow { deferred::answer(answer).await } else { answer.await }
+    let mut answer = if is_slow { deferred::answer(answer).await } else { answer.await };
+    if let Some(operation) = operation {
+        answer.extensions_mut().insert(operation);
+    }
+    answer
 }
 
 /// Returns `true` if the response may take long and may be started early. In a session, the SDK responds immediately,
@@ -191,12 +210,20 @@ fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
 
 /// Serves a short description for humans. It needs no token, so it does not reveal the version.
 async fn index<S: Service>(State(front): State<Arc<Frontend<S>>>) -> Response<Body> {
-    let text = format!("{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n", front.title);
+    let text = format!(
+        "{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n",
+        front.protocol.service().about().title
+    );
     let mut response = Response::new(Body::from(text));
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
+}
+
+/// Serves the probe for readiness.
+async fn ready<S: Service>(State(front): State<Arc<Frontend<S>>>) -> (StatusCode, &'static str) {
+    front.readiness.check(front.protocol.service()).await
 }
 
 async fn not_found() -> Response<Body> {
@@ -218,9 +245,10 @@ async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body>
     // The SDK's error for every body that is not a message, even if other JSON libraries accept it.
     if let Some(problem) = reason.strip_prefix("fail to deserialize request body ") {
         status = StatusCode::BAD_REQUEST;
-        (code, reason) = match problem.starts_with("data did not match") {
-            true => (-32600, InvalidMessage::NOT_A_MESSAGE.to_owned()),
-            false => (-32700, format!("not JSON: {problem}")),
+        // Only errors of syntax have a position.
+        (code, reason) = match problem.contains(" at line ") {
+            true => (-32700, format!("not JSON: {problem}")),
+            false => (-32600, InvalidMessage::NOT_A_MESSAGE.to_owned()),
         };
     }
     let mut converted = error(status, id, code, &reason);

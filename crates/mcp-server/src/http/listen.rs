@@ -29,6 +29,16 @@ pub enum ListenError {
         /// System error.
         source: std::io::Error,
     },
+    /// The system allows too few open files.
+    #[error(
+        "the system allows {files} open files, but a server needs at least {needed}; raise the limit (`ulimit -n`)"
+    )]
+    Files {
+        /// Number of files that the system allows.
+        files: u64,
+        /// Number of files that the server needs.
+        needed: u64,
+    },
     /// The token file cannot be read.
     #[error("cannot read the token in `{}`: {source}", path.display())]
     TokenFile {

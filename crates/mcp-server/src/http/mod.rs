@@ -3,6 +3,7 @@
 //! The SDK implements the protocol; this module adds access control, limits, and shutdown in front of it. Connections,
 //! sessions, bodies, and streams are all bounded, so that no client can lock out the others.
 
+mod access_log;
 mod bodies;
 mod client_stream;
 mod cors;
@@ -10,30 +11,39 @@ mod deferred;
 mod frontend;
 mod guard;
 mod listen;
+mod probes;
 mod replay;
 mod session;
 mod sessions;
 mod token;
+mod unread;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Protocol, Service};
+use access_log::Peer;
 use bodies::Bodies;
 use frontend::Frontend;
 pub use guard::{Access, AccessError, Token};
 pub use listen::{Listen, ListenError};
+use probes::Readiness;
 use sessions::Sessions;
 pub use token::{ClientToken, TokenOptions};
+use unread::ReadingClient;
 
 /// Resource limits of the server.
 #[derive(Debug, Clone)]
@@ -66,6 +76,8 @@ impl Default for Limits {
     }
 }
 
+/// Time after which a connection is closed whose client reads nothing of what is sent.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// Delay after which the response to a slow call is started before its result is available.
 const DEFER_DELAY: Duration = Duration::from_millis(500);
 /// Interval of keep-alive comments on an idle stream.
@@ -74,6 +86,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 /// Number of files reserved for other purposes: the store, the log, and the system.
 const OTHER_FILES: u64 = 128;
+/// Number of files without which the store cannot be opened.
+const MIN_FILES: u64 = 64;
+/// Time to wait for a connection to reject when no more can be accepted.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// Minimum interval between two log lines about connections that cannot be accepted.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Serves the protocol until `closing` is cancelled. Then waits for `last_work`, which should stop active runs, and for
 /// the responses to be sent.
@@ -96,20 +114,20 @@ pub async fn serve<S: Service>(
         .with_sse_retry(None)
         .with_max_request_body_bytes(limits.body)
         .with_cancellation_token(ended.clone());
-    let title = layer.service().about().title;
+    let (protocol, log) = (layer.clone(), layer.clone());
     let mcp = StreamableHttpService::new(move || Ok(layer.connect()), Arc::clone(&sessions), config);
-    let bodies = Bodies::new(limits.body, limits.bodies);
-    let router = Frontend { mcp, sessions, access, bodies, title }.router();
+    let (bodies, readiness) = (Bodies::new(limits.body, limits.bodies), Readiness::new(closing.clone()));
+    let router = Frontend { mcp, sessions, access, bodies, readiness, protocol }.router();
     let capacity = connections(limits.connections);
     let open = Arc::new(Semaphore::new(capacity));
-    accept(&listener, &router, &open, limits.head, &closing).await;
+    accept(&listener, &router, &open, limits.head, &closing, &|line| log.service().log(line)).await;
     drop(listener);
     last_work.await;
     // The last responses may still be in transit; after that, streams that never end are closed.
     let all = u32::try_from(capacity).unwrap_or(u32::MAX);
-    if tokio::time::timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await.is_err() {
+    if timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await.is_err() {
         ended.cancel();
-        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await;
+        let _ = timeout(SHUTDOWN_TIMEOUT / 2, open.acquire_many(all)).await;
     }
     ended.cancel();
     let _ = expiry.await;
@@ -125,10 +143,28 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
+/// Checks that the system allows enough open files. Returns a warning if only few clients can be connected.
+pub(crate) fn check_file_limit() -> Result<Option<String>, ListenError> {
+    let files = file_limit();
+    if files < MIN_FILES {
+        return Err(ListenError::Files { files, needed: MIN_FILES });
+    }
+    let clients = connections(Limits::default().connections);
+    Ok((files < 2 * OTHER_FILES).then(|| {
+        format!(
+            "warning: the system allows {files} open files, so at most {clients} clients can connect at a time; raise \
+             the limit (`ulimit -n`)"
+        )
+    }))
+}
+
+fn file_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Returns the number of connections that the open-file limit allows, up to `wanted`.
 fn connections(wanted: usize) -> usize {
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    let capacity = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
+    let capacity = usize::try_from(file_limit().saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
     wanted.min(capacity.max(1)).min(Semaphore::MAX_PERMITS)
 }
 
@@ -138,18 +174,31 @@ async fn accept(
     open: &Arc<Semaphore>,
     head: Duration,
     closing: &CancellationToken,
+    log: &(impl Fn(&str) + Sync),
 ) {
+    let (mut spare, mut logged) = (None, None::<Instant>);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            // Out of files or memory; open connections will close.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if logged.is_none_or(|at| at.elapsed() >= REPEAT_INTERVAL) {
+                    log(&format!("warning: cannot accept connections: {error}; rejecting clients"));
+                    logged = Some(Instant::now());
+                }
+                // Out of files: the spare one is closed, so that a client can be rejected instead of waiting.
+                drop(spare.take());
+                if let Ok(Ok((stream, _))) = timeout(ACCEPT_RETRY, listener.accept()).await {
+                    reject(stream);
+                }
+                continue;
+            }
         };
+        spare = spare.or_else(|| std::fs::File::open("/dev/null").ok());
         // Responses are small and must not wait for a full packet.
         let _ = stream.set_nodelay(true);
         match Arc::clone(open).try_acquire_owned() {
             Ok(permit) => {
-                let serving = connection(stream, router.clone(), head, closing.clone());
+                let serving = connection((stream, address), router.clone(), head, closing.clone());
                 tokio::spawn(async move {
                     serving.await;
                     drop(permit);
@@ -167,16 +216,26 @@ fn reject(mut stream: TcpStream) {
         {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"too many connections; try later\"}}";
     if stream.try_write(FULL).is_ok() {
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(Duration::from_millis(100), stream.shutdown()).await;
+            let _ = timeout(Duration::from_millis(100), stream.shutdown()).await;
         });
     }
 }
 
-async fn connection(stream: TcpStream, router: axum::Router, head: Duration, closing: CancellationToken) {
+async fn connection(
+    (stream, address): (TcpStream, SocketAddr),
+    router: axum::Router,
+    head: Duration,
+    closing: CancellationToken,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(address));
+        router.call(request)
+    });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(ReadingClient::new(stream, UNREAD_TIMEOUT)), service);
     tokio::pin!(connection);
     tokio::select! {
         // A broken connection is not an error of the server.

@@ -114,11 +114,16 @@ impl Subscription {
     /// Waits for the next change.
     pub(super) async fn next(&self) -> ChangeNotification {
         loop {
-            if let Some(notice) = lock(&self.mailbox.waiting).pop_first() {
+            if let Some(notice) = self.try_next() {
                 return notice;
             }
             self.mailbox.bell.notified().await;
         }
+    }
+
+    /// Returns the next change, if there is one.
+    pub(super) fn try_next(&self) -> Option<ChangeNotification> {
+        lock(&self.mailbox.waiting).pop_first()
     }
 
     /// Watches a resource. Returns `false` if the limit is reached.

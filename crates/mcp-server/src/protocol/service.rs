@@ -31,6 +31,14 @@ pub trait Service: Tools + Resources + Prompts + Extensions {
     /// Returns the name, version, and instructions of the server.
     fn about(&self) -> ServerInfo;
 
+    /// Writes a line about the server's operation to its log.
+    fn log(&self, _line: &str) {}
+
+    /// Returns `true` if requests can be served now.
+    fn is_ready(&self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
     /// Refreshes the lists; requests for a list wait for it.
     fn refresh(&self) -> impl Future<Output = ()> + Send {
         async {}

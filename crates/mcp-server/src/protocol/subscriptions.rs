@@ -2,6 +2,7 @@
 //! stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
@@ -10,10 +11,20 @@ use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionContext};
 use super::notifier::{Interest, MAX_WATCHED, Subscription};
 use super::{ChangeNotification, Notifier};
 
+/// Interval between the notifications of a client, in which repeated changes are merged.
+const INTERVAL: Duration = Duration::from_millis(200);
+
 /// Forwards changes to a client of an older revision until it disconnects.
 pub(super) async fn forward_changes(membership: Arc<Subscription>, peer: Peer<RoleServer>) {
     loop {
-        let sent = match membership.next().await {
+        let notice = match membership.try_next() {
+            Some(notice) => notice,
+            None => {
+                tokio::time::sleep(INTERVAL).await;
+                membership.next().await
+            }
+        };
+        let sent = match notice {
             ChangeNotification::Tools => peer.notify_tool_list_changed().await,
             ChangeNotification::Prompts => peer.notify_prompt_list_changed().await,
             ChangeNotification::Resources => peer.notify_resource_list_changed().await,

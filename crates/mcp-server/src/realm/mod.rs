@@ -53,18 +53,20 @@ pub struct RealmService {
     sessions: SessionResources,
     registered: Registered,
     skills: Option<SkillViews>,
+    log: Log,
 }
 
 impl RealmService {
-    /// Creates the service; `log` receives the events of `verbose` runs, `notices` the changes.
+    /// Creates the service; `log` receives the events of `verbose` runs and problems, `notices` the changes.
     pub(crate) fn new(host: LazyRuntime, log: Log, notices: Notifier, skills: Option<SkillViews>) -> Self {
         let access = Arc::new(RuntimeAccess::new(host, notices));
         Self {
             calls: OperationCalls::new(Arc::clone(&access), Arc::clone(&log)),
             sessions: SessionResources::new(Arc::clone(&access)),
-            registered: Registered::new(Arc::clone(&access), skills.clone(), log),
+            registered: Registered::new(Arc::clone(&access), skills.clone(), Arc::clone(&log)),
             skills,
             access,
+            log,
         }
     }
 
@@ -86,6 +88,14 @@ impl Service for RealmService {
             version: env!("CARGO_PKG_VERSION"),
             instructions: INSTRUCTIONS,
         }
+    }
+
+    fn log(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    async fn is_ready(&self) -> bool {
+        self.access.is_writable().await
     }
 
     async fn refresh(&self) {

@@ -188,10 +188,13 @@ impl Registered {
         let _ = tokio::time::timeout(REFRESH_TIMEOUT, refresh).await;
     }
 
-    /// Opens the realm once it exists, so that clients are notified of its registry.
+    /// Opens the realm once it exists, so that clients are notified of its registry. Logs the reason if that fails.
     pub(super) async fn open_when_created(&self) {
         while self.access.host().is_fresh() {
             tokio::time::sleep(REALM_POLL_INTERVAL).await;
+        }
+        if let Err(error) = self.access.runtime().await {
+            (self.log)(&format!("error: cannot open the realm: {error}"));
         }
         let known = self.views.initialized();
         if let Some(views) = self.views().await.filter(|_| !known) {

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// Size of events that a session may always retain, regardless of the number of sessions, in bytes.
 const MIN_BYTES: usize = 8 << 10;
 /// Target size of the retained events of all sessions, in bytes.
-pub(super) const TOTAL_BYTES: usize = 16 << 20;
+pub(super) const TOTAL_BYTES: usize = 12 << 20;
 
 /// Message for a reader whose `after` is not the number of an event of this process.
 const UNKNOWN_AFTER: &str = "`after` is not the number of an event of this session in this process; events since \

@@ -20,6 +20,8 @@ pub(super) struct Log {
     pub(super) session: SessionId,
     /// Number of the first retained event.
     pub(super) first: u64,
+    /// Number from which on all dropped events were superseded, so that no reader misses them.
+    lossless_from: u64,
     events: VecDeque<Event>,
     pub(super) bytes: usize,
     /// Number of outstanding responses. A session's own stream waits for one that never arrives.
@@ -37,7 +39,8 @@ pub(super) struct Log {
 }
 
 struct Event {
-    message: ServerSseMessage,
+    /// The message, unless a later event reports the same change again.
+    message: Option<ServerSseMessage>,
     bytes: usize,
     at: Instant,
 }
@@ -47,6 +50,7 @@ impl Log {
         Self {
             session,
             first: 1,
+            lossless_from: 1,
             events: VecDeque::new(),
             bytes: 0,
             unanswered,
@@ -78,17 +82,42 @@ impl Log {
     /// Adds an event and drops the oldest ones over the limits. Returns `false` if an unread event already reports the
     /// same change.
     pub(super) fn push(&mut self, message: ServerSseMessage, bytes: usize, bounds: &Bounds) -> bool {
-        let changed = change(&message);
-        if changed.is_some() && self.unread().any(|event| change(&event.message) == changed) {
-            return false;
+        if let Some(changed) = change(&message) {
+            if self.unread().any(|event| event.message.as_ref().and_then(change) == Some(changed)) {
+                return false;
+            }
+            self.supersede(changed);
         }
-        self.events.push_back(Event { message, bytes, at: Instant::now() });
+        self.events.push_back(Event { message: Some(message), bytes, at: Instant::now() });
         self.bytes += bytes;
         while self.events.len() > bounds.events || (self.bytes > bounds.each && self.events.len() > 1) {
             self.drop_oldest();
         }
         self.wake();
         true
+    }
+
+    /// Removes the earlier reports of a change.
+    fn supersede(&mut self, changed: (&str, &str)) {
+        for event in &mut self.events {
+            if event.message.as_ref().and_then(change) == Some(changed) {
+                event.message = None;
+                self.bytes -= std::mem::take(&mut event.bytes);
+            }
+        }
+        while self.events.front().is_some_and(|event| event.message.is_none()) {
+            self.drop_oldest();
+        }
+    }
+
+    /// Returns the number of the first event from a number on that was not superseded.
+    pub(super) fn skip_superseded(&self, number: u64) -> u64 {
+        if number < self.lossless_from {
+            return number;
+        }
+        let number = number.max(self.first);
+        let retained = self.events.iter().skip(index(number, self.first));
+        number + retained.take_while(|event| event.message.is_none()).count() as u64
     }
 
     fn unread(&self) -> impl Iterator<Item = &Event> {
@@ -103,10 +132,11 @@ impl Log {
         }
         let is_unread = number >= self.unread_from;
         let Some(event) = self.events.front_mut().filter(|_| self.first == number) else { return };
-        match evicted(&event.message).filter(|(_, bytes)| is_unread && *bytes < event.bytes) {
+        let error = event.message.as_ref().and_then(evicted);
+        match error.filter(|(_, bytes)| is_unread && *bytes < event.bytes) {
             Some((message, bytes)) => {
                 self.bytes -= event.bytes - bytes;
-                (event.message, event.bytes) = (message, bytes);
+                (event.message, event.bytes) = (Some(message), bytes);
             }
             None => self.drop_oldest(),
         }
@@ -117,6 +147,9 @@ impl Log {
         if let Some(event) = self.events.pop_front() {
             self.bytes -= event.bytes;
             self.first += 1;
+            if event.message.is_some() {
+                self.lossless_from = self.first;
+            }
         }
     }
 
@@ -127,6 +160,11 @@ impl Log {
         }
     }
 
+    /// Returns `true` if the stream has ended and all its events were read.
+    pub(super) fn is_read(&self) -> bool {
+        self.ended.is_some() && self.unread_from >= self.next()
+    }
+
     /// Returns `true` if there is nothing more to read, now or later.
     pub(super) fn is_finished(&self) -> bool {
         self.ended.is_some() && self.events.is_empty()
@@ -134,7 +172,7 @@ impl Log {
 
     /// Returns a retained event and marks it as read.
     pub(super) fn take(&mut self, stream: StreamId, number: u64) -> Option<ServerSseMessage> {
-        let mut event = self.events.get(index(number, self.first))?.message.clone();
+        let mut event = self.events.get(index(number, self.first))?.message.clone()?;
         event.event_id = Some(event_id(stream, number));
         self.unread_from = self.unread_from.max(number + 1);
         self.is_stalled = false;

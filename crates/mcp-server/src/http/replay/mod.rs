@@ -1,7 +1,7 @@
 //! Replay buffer for the events of session streams, for clients that lose their connection and reconnect.
 //!
 //! All messages to a client of a session go to the log of a stream, and the stream's readers read them from there. A
-//! change is not repeated while its notification is unread. All logs together are bounded in time and in bytes: the
+//! change is not repeated while its notification is unread, and only its latest notification is kept. All logs together are bounded in time and in bytes: the
 //! oldest events are dropped first, also those that a slow client has not read yet. A log is removed with its session,
 //! or with its request if that is cancelled, and is never restored. A client that reads on at a dropped event gets the
 //! number of missing events.
@@ -28,8 +28,9 @@ use serde_json::json;
 
 use log::Log;
 
-/// Memory cost of an event in addition to its text.
+/// Memory cost of an event, and of each value in it, in addition to its text.
 const OVERHEAD: usize = 512;
+const VALUE_OVERHEAD: usize = 128;
 
 /// Identifier of a stream.
 pub(super) type StreamId = u64;
@@ -43,6 +44,8 @@ pub(super) struct Bounds {
     pub(super) each: usize,
     /// Maximum number of bytes of all streams.
     pub(super) total: usize,
+    /// Maximum number of bytes of all streams that have ended and were read.
+    pub(super) read: usize,
     /// Time for which events are retained.
     pub(super) time: Duration,
     /// Time without a read after which writers no longer wait for a client.
@@ -55,6 +58,7 @@ impl Default for Bounds {
             events: 1024,
             each: 4 * 1024 * 1024,
             total: 64 * 1024 * 1024,
+            read: 4 * 1024 * 1024,
             time: Duration::from_secs(300),
             stall_timeout: Duration::from_secs(30),
         }
@@ -73,12 +77,27 @@ struct State {
     bytes: usize,
     /// All events, oldest first, and some that were dropped already.
     order: VecDeque<(StreamId, u64)>,
+    /// Length of `order` at which those that were dropped are removed from it.
+    compact_at: usize,
+    /// Streams that have ended and were read, with their sizes, and some that were removed already.
+    read: VecDeque<(StreamId, usize)>,
+    /// Sum of the sizes of `read`.
+    read_bytes: usize,
 }
 
 impl ReplayBuffer {
     pub(super) fn new(bounds: Bounds) -> Self {
-        let (logs, order) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { bounds, next: 1, logs, bytes: 0, order })))
+        let (logs, order, read) = (HashMap::new(), VecDeque::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(State {
+            bounds,
+            next: 1,
+            logs,
+            bytes: 0,
+            order,
+            compact_at: 0,
+            read,
+            read_bytes: 0,
+        })))
     }
 
     /// Creates a stream that ends after `answers` responses.
@@ -153,12 +172,14 @@ impl ReplayBuffer {
     /// Removes expired events and streams.
     pub(super) fn sweep(&self) {
         let mut state = self.state();
-        let State { bounds, logs, order, .. } = &mut *state;
+        let State { bounds, logs, read, read_bytes, .. } = &mut *state;
         logs.retain(|_, log| {
             log.drop_old(bounds);
             log.ended.is_none_or(|at| at.elapsed() <= bounds.time)
         });
-        order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
+        read.retain(|(stream, _)| logs.contains_key(stream));
+        *read_bytes = read.iter().map(|(_, bytes)| bytes).sum();
+        state.compact();
         state.count();
     }
 
@@ -207,6 +228,16 @@ impl State {
             self.bytes += log.bytes;
             self.shrink();
         }
+        if self.order.len() > self.compact_at {
+            self.compact();
+        }
+    }
+
+    /// Removes dropped events from the order.
+    fn compact(&mut self) {
+        let Self { order, logs, .. } = self;
+        order.retain(|(stream, number)| logs.get(stream).is_some_and(|log| *number >= log.first));
+        self.compact_at = 1024.max(2 * order.len());
     }
 
     fn count(&mut self) {
@@ -217,6 +248,20 @@ impl State {
         if let Some(log) = self.logs.get_mut(&stream).filter(|log| log.unanswered == 0) {
             log.ended = Some(Instant::now());
             log.wake();
+        }
+    }
+
+    /// Adds a stream that has ended and was read, and removes the oldest such streams over the limit.
+    fn add_read(&mut self, stream: StreamId, bytes: usize) {
+        self.read.push_back((stream, bytes));
+        self.read_bytes += bytes;
+        while self.read_bytes > self.bounds.read {
+            let Some((stream, bytes)) = self.read.pop_front() else { return };
+            self.read_bytes -= bytes;
+            if let Some(log) = self.logs.get(&stream).filter(|log| log.followers == 0) {
+                self.bytes -= log.bytes;
+                self.logs.remove(&stream);
+            }
         }
     }
 
@@ -273,6 +318,8 @@ impl Stream for ReplayReader {
         let replay = self.replay.clone();
         let mut state = replay.state();
         let Some(log) = state.logs.get_mut(&stream) else { return Poll::Ready(None) };
+        let next = log.skip_superseded(next);
+        self.next = next;
         if next < log.first {
             self.next = log.first;
             return Poll::Ready(Some(dropped_events_notice(stream, next, log.first)));
@@ -291,9 +338,13 @@ impl Stream for ReplayReader {
 
 impl Drop for ReplayReader {
     fn drop(&mut self) {
-        if let Some(log) = self.replay.state().logs.get_mut(&self.stream) {
-            log.followers = log.followers.saturating_sub(1);
-            log.room.send_replace(());
+        let mut state = self.replay.state();
+        let Some(log) = state.logs.get_mut(&self.stream) else { return };
+        log.followers = log.followers.saturating_sub(1);
+        log.room.send_replace(());
+        if log.is_read() && log.followers == 0 {
+            let bytes = log.bytes;
+            state.add_read(self.stream, bytes);
         }
     }
 }
@@ -324,7 +375,9 @@ fn size(event: &ServerSseMessage) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
+            // A value follows each of these, unless they are in a text.
+            let values = usize::from(matches!(bytes, b"," | b":" | b"["));
+            self.0 += bytes.len() + values * VALUE_OVERHEAD;
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {

@@ -9,6 +9,7 @@ use futures_core::Stream as _;
 use rmcp::model::{
     CustomResult, RequestId, ResourceListChangedNotification, ResourceUpdatedNotification,
     ResourceUpdatedNotificationParam, ServerJsonRpcMessage, ServerNotification, ServerResult,
+    ToolListChangedNotification,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use serde_json::Value;
@@ -140,6 +141,22 @@ fn oldest_unread_responses_become_errors() {
 }
 
 #[test]
+fn read_streams_are_bounded() {
+    let replay = ReplayBuffer::new(Bounds { read: 3 * cost(), ..Bounds::default() });
+    let a = session("a");
+    for stream in 1..=10 {
+        let mut client = replay.follow(replay.open(&a, 1), 1);
+        replay.answer(stream, answer(7));
+        assert_eq!(read(&mut client), [format!("{stream}~1"), "end".to_owned()]);
+    }
+    let unread = replay.open(&a, 1);
+    replay.answer(unread, answer(7));
+    let (bytes, mut streams) = bytes_and_logs(&replay);
+    streams.sort_unstable();
+    assert_eq!((bytes, streams), (4 * cost(), vec![8, 9, 10, 11]));
+}
+
+#[test]
 fn unread_change_is_reported_once() {
     let replay = ReplayBuffer::new(Bounds::default());
     let stream = replay.open(&session("a"), 1);
@@ -155,6 +172,25 @@ fn unread_change_is_reported_once() {
     assert_eq!(read(&mut live), ["1~1", "1~2", "1~3", "…"]);
     replay.add(stream, updated("a:1"));
     assert_eq!(read(&mut live), ["1~4", "…"]);
+}
+
+#[test]
+fn read_changes_are_superseded_without_a_gap() {
+    let replay = ReplayBuffer::new(Bounds::default());
+    let stream = replay.open(&session("a"), 1);
+    let mut live = replay.follow(stream, 1);
+    for number in 1..=2000 {
+        replay.add(stream, change(ResourceListChangedNotification::default()));
+        assert_eq!(read(&mut live), [format!("1~{number}"), "…".to_owned()]);
+    }
+    assert_eq!(replay.first(stream), 2000, "only the latest is kept");
+    assert_eq!(read(&mut replay.follow(stream, 2)), ["1~2000", "…"]);
+    replay.add(stream, event());
+    replay.add(stream, change(ToolListChangedNotification::default()));
+    assert_eq!(read(&mut live), ["1~2001", "1~2002", "…"]);
+    replay.add(stream, change(ToolListChangedNotification::default()));
+    assert_eq!(read(&mut replay.follow(stream, 5)), ["1~2000", "1~2001", "1~2003", "…"]);
+    assert!(replay.state().order.len() <= 1024, "dropped events are forgotten");
 }
 
 #[test]

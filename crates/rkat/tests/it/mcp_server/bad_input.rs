@@ -220,7 +220,7 @@ fn invalid_lines_are_answered_with_errors() {
             -32700,
             "not JSON",
         ),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\\ud800\"}", json!(7), -32700, "surrogate"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\\ud800\"}", json!(7), -32700, "hex escape"),
         (b"{\"params\":{\"a\":1e400},\"id\":\"b\"}", json!("b"), -32700, "number out of range"),
         (b"{\"params\":{\"a\":NaN},\"id\":8}", json!(8), -32700, "not JSON"),
         (nested.as_bytes(), json!(7), -32700, "recursion limit"),

@@ -1,7 +1,6 @@
 //! More connections than the system allows by default: the server raises the limit, and serves clients.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,18 +20,8 @@ fn idle_connections_do_not_lock_out_clients() {
     let count = maximum.unwrap_or(u64::MAX).saturating_sub(OTHER_FILES).min(CONNECTIONS);
     let env = TestEnv::new();
     // The server starts with a low file limit, as on many systems, and must raise it.
-    let server = env.command(&["--realm", "test", "--http", "127.0.0.1:0"]);
-    let arguments = server.get_args().map(|argument| format!("'{}'", argument.to_str().unwrap()));
-    let script = format!(
-        "ulimit -Sn 256; exec '{}' {}",
-        server.get_program().to_str().unwrap(),
-        arguments.collect::<Vec<_>>().join(" ")
-    );
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &script]).stdin(Stdio::null());
-    shell.envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    shell.stderr(std::fs::File::options().append(true).create(true).open(env.path("stderr")).unwrap());
-    let web = Web::spawn(&env, &mut shell);
+    let mut server = env.limited("-Sn 256", &["--realm", "test", "--http", "127.0.0.1:0"]);
+    let web = Web::spawn(&env, &mut server);
     let mut idle: Vec<_> = (0..count).map(|_| web.connect()).collect();
     // Some have started to send a request.
     for stream in idle.iter_mut().step_by(3) {

@@ -48,6 +48,22 @@ impl TestEnv {
         command
     }
 
+    /// Like [`command`](Self::command), with a limit set by `ulimit`.
+    pub(crate) fn limited(&self, limit: &str, arguments: &[&str]) -> Command {
+        let server = self.command(arguments);
+        let arguments = server.get_args().map(|argument| format!("'{}'", argument.to_str().unwrap()));
+        let script = format!(
+            "ulimit {limit}; exec '{}' {}",
+            server.get_program().to_str().unwrap(),
+            arguments.collect::<Vec<_>>().join(" ")
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]);
+        shell.envs(server.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        shell.stderr(File::options().append(true).create(true).open(self.path("stderr")).unwrap());
+        shell
+    }
+
     /// Starts a server on the realm `test` and completes the handshake.
     pub(crate) fn server(&self) -> McpClient {
         self.server_on("test")
