@@ -39,12 +39,6 @@ pub struct Client {
     _alive: Arc<DropGuard>,
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
 impl Client {
     /// Connects. A lost connection is reestablished automatically.
     pub async fn connect(options: ClientOptions) -> Result<Self, HubError> {
