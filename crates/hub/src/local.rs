@@ -1,6 +1,5 @@
 //! Functions and trigger types that this process registers on the hub.
 
-use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -78,12 +77,6 @@ impl LocalFunction {
     }
 }
 
-impl fmt::Debug for LocalFunction {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LocalFunction").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
 /// Stores the subscriptions of a trigger type of this process, in place of the hub.
 ///
 /// Its methods are called sequentially, in the order in which the triggers were registered, and may call the hub.
@@ -104,12 +97,6 @@ pub struct LocalTriggerType {
     pub description: String,
     /// Host of its triggers, in place of [`Hub::fire`](crate::Hub::fire).
     pub host: Option<Arc<dyn TriggerHost>>,
-}
-
-impl fmt::Debug for LocalTriggerType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LocalTriggerType").field("id", &self.id).finish_non_exhaustive()
-    }
 }
 
 /// A function that can be called through the hub.

@@ -35,7 +35,7 @@ pub use login_listener::LoginListener;
 pub use meerkat_process::supervise;
 pub use options::{NoticeSink, ServerSetOptions};
 pub use process::{Launcher, SpawnError};
-pub use search::{LoadedTools, SchemaCost, SearchableTools};
+pub use search::{LoadedTools, SearchableTools};
 pub use server::{ServerState, ServerView, ToolName};
 pub use set::{RequiredError, ServerChange, ServerSet, SessionServers};
 pub use trust::{TrustError, TrustStore};

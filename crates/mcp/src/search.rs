@@ -27,15 +27,6 @@ pub struct SearchableTools {
 #[derive(Debug, Clone, Default)]
 pub struct LoadedTools(Arc<Mutex<BTreeSet<String>>>);
 
-/// Cost of the schemas of a source, in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SchemaCost {
-    /// All schemas.
-    pub total: usize,
-    /// Currently exposed schemas.
-    pub offered: usize,
-}
-
 impl SearchableTools {
     /// Wraps a source for a model with a context window of `window` tokens.
     #[must_use]
@@ -48,14 +39,9 @@ impl SearchableTools {
     pub fn with_loaded(self, loaded: LoadedTools) -> Self {
         Self { loaded, ..self }
     }
-
-    /// Returns the cost of all schemas and of those currently exposed.
-    #[must_use]
-    pub fn cost(&self) -> SchemaCost {
-        SchemaCost { total: cost(&self.source.tools()), offered: cost(&self.tools()) }
-    }
 }
 
+/// Returns the cost of the tools' schemas, in tokens.
 fn cost(tools: &[Arc<dyn Tool>]) -> usize {
     let weigh = |tool: &Arc<dyn Tool>| {
         let def = tool.def();

@@ -8,8 +8,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// A value that must be a JSON object; a list of its fields is rejected.
 pub(crate) struct Object<T>(pub(crate) T);
@@ -34,29 +35,11 @@ impl Deref for Text<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string or null")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Some(Cow::Borrowed(text))))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Some(Cow::Owned(text.to_owned()))))
+        // An optional `Cow` alone is never borrowed.
+        #[derive(Deserialize)]
+        struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+        let text = Option::<Borrowed<'_>>::deserialize(deserializer)?;
+        Ok(Self(text.map(|Borrowed(text)| text)))
     }
 }
 

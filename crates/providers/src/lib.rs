@@ -18,6 +18,7 @@ mod fast_path;
 #[cfg(any(feature = "chat", feature = "gemini", feature = "responses"))]
 mod fields;
 #[cfg(feature = "fuzzing")]
+#[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
 #[cfg(feature = "gemini")]
 mod gemini;

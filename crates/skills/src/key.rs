@@ -138,28 +138,6 @@ impl fmt::Display for SkillKey {
     }
 }
 
-/// A reference to a skill in the input of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum SkillRef {
-    /// By its key.
-    Structured {
-        /// Id of the source.
-        source_uuid: SourceId,
-        /// Name of the skill within its source.
-        skill_name: SkillName,
-    },
-}
-
-impl SkillRef {
-    /// Returns the key it refers to.
-    #[must_use]
-    pub fn key(&self) -> SkillKey {
-        let Self::Structured { source_uuid, skill_name } = self;
-        SkillKey { source_uuid: *source_uuid, skill_name: skill_name.clone() }
-    }
-}
-
 /// Error of parsing a part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -173,12 +151,7 @@ pub enum KeyError {
 
 /// Formats bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

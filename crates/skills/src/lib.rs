@@ -31,7 +31,7 @@ pub use document::{Document, ParseError};
 pub use error::{Error, FetchError};
 pub use files::ensure_within;
 pub use install::{Installed, Origin, Overwrite, create, install, remove};
-pub use key::{KeyError, SkillKey, SkillName, SkillRef, SourceId};
+pub use key::{KeyError, SkillKey, SkillName, SourceId};
 pub use lint::{Finding, Report, Severity, lint, lint_file};
 pub use problem::{Effect, Problem};
 pub use read::{Bundle, BundledFile, MAX_FILE_BYTES, MAX_FILES, MAX_FILES_BYTES, SkillText};

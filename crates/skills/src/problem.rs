@@ -40,7 +40,9 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(effect: Effect, path: impl Into<PathBuf>, reason: String, fix: &str) -> Self {
+    /// Creates a problem of a file or directory.
+    #[must_use]
+    pub fn new(effect: Effect, path: impl Into<PathBuf>, reason: String, fix: &str) -> Self {
         Self { effect, path: path.into(), line: None, reason, fix: fix.to_owned() }
     }
 

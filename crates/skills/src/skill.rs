@@ -82,7 +82,8 @@ pub struct Provenance {
 
 impl Provenance {
     /// Returns the provenance of an active source.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         source_uuid: SourceId,
         display_name: &str,
         transport_kind: Transport,

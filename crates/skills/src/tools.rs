@@ -1,4 +1,4 @@
-//! Tools that let agents find and read skills, and the `skill` tool as an alternative.
+//! Tools that let agents find and read skills.
 //!
 //! If no skills are available, no tools are provided.
 
@@ -17,27 +17,20 @@ use crate::{Catalog, Error, SkillFilter, SkillKey, SkillName, Snapshot, SourceId
 /// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
-/// Skill tools of an agent. They are those for the skills found so far, so that listing them never waits for a scan.
+/// Skill tools of an agent: `browse_skills`, `load_skill`, `skill_list_resources`, and `skill_read_resource`, which
+/// complement the list of skills in the system prompt. They are those for the skills found so far, so that listing them
+/// never waits for a scan.
 #[derive(Clone)]
 pub struct AgentTools {
     catalog: Catalog,
-    kinds: &'static [Kind],
     offered: SkillFilter,
 }
 
 impl AgentTools {
-    /// Creates `browse_skills`, `load_skill`, `skill_list_resources`, and `skill_read_resource`, which complement the
-    /// list of skills in the system prompt.
+    /// Creates the tools for the skills that a filter selects.
     #[must_use]
     pub const fn new(catalog: Catalog, offered: SkillFilter) -> Self {
-        let kinds = &[Kind::Browse, Kind::Load, Kind::ListFiles, Kind::ReadFile];
-        Self { catalog, kinds, offered }
-    }
-
-    /// Creates the tool `skill`, which lists the skills in its description.
-    #[must_use]
-    pub const fn skill_tool(catalog: Catalog) -> Self {
-        Self { catalog, kinds: &[Kind::Skill], offered: SkillFilter::All }
+        Self { catalog, offered }
     }
 }
 
@@ -48,11 +41,11 @@ impl ToolSource for AgentTools {
             return Vec::new();
         }
         let tool = |kind: &Kind| {
-            let def = kind.def(&snapshot);
+            let def = kind.def();
             let catalog = self.catalog.clone();
             Arc::new(SkillTool { kind: *kind, def, catalog, offered: self.offered }) as Arc<dyn Tool>
         };
-        self.kinds.iter().map(tool).collect()
+        [Kind::Browse, Kind::Load, Kind::ListFiles, Kind::ReadFile].iter().map(tool).collect()
     }
 }
 
@@ -62,7 +55,6 @@ enum Kind {
     Load,
     ListFiles,
     ReadFile,
-    Skill,
 }
 
 struct SkillTool {
@@ -104,42 +96,29 @@ struct OneFile {
     path: String,
 }
 
-/// Arguments of `skill`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ByName {
-    #[serde(alias = "command")]
-    name: String,
-}
-
 impl Kind {
-    fn def(self, snapshot: &Snapshot) -> ToolDef {
+    fn def(self) -> ToolDef {
         let (name, description, input_schema) = match self {
             Self::Browse => (
                 "browse_skills",
-                "Find skills by words in their names and descriptions.".to_owned(),
+                "Find skills by words in their names and descriptions.",
                 input_schema::<Browse>(),
             ),
             Self::Load => (
                 view::LOAD_SKILL,
-                "Read a skill's instructions. Call this before you follow the skill.".to_owned(),
+                "Read a skill's instructions. Call this before you follow the skill.",
                 input_schema::<OneSkill>(),
             ),
-            Self::ListFiles => (
-                "skill_list_resources",
-                "List the files that come with a skill.".to_owned(),
-                input_schema::<OneSkill>(),
-            ),
+            Self::ListFiles => {
+                ("skill_list_resources", "List the files that come with a skill.", input_schema::<OneSkill>())
+            }
             Self::ReadFile => (
                 "skill_read_resource",
-                "Read a text file that comes with a skill.".to_owned(),
+                "Read a text file that comes with a skill.",
                 input_schema::<OneFile>(),
             ),
-            Self::Skill => {
-                (view::SKILL_TOOL, view::skill_tool_description(snapshot), view::skill_tool_schema())
-            }
         };
-        ToolDef { name: name.to_owned(), description, input_schema }
+        ToolDef { name: name.to_owned(), description: description.to_owned(), input_schema }
     }
 
     fn answer(self, snapshot: &Snapshot, offered: SkillFilter, args: Value) -> ToolOutput {
@@ -148,7 +127,6 @@ impl Kind {
             Self::Load => decode(args).map(|args| load(snapshot, args)),
             Self::ListFiles => decode(args).map(|args| list_files(snapshot, args)),
             Self::ReadFile => decode(args).map(|args| read_file(snapshot, args)),
-            Self::Skill => return skill(snapshot, args),
         };
         match answer {
             Ok(Ok(value)) => ToolOutput::text(value.to_string()),
@@ -253,15 +231,4 @@ fn read_file(snapshot: &Snapshot, args: OneFile) -> Result<Value, Error> {
         "content": content,
         "byte_size": size,
     }))
-}
-
-fn skill(snapshot: &Snapshot, args: Value) -> ToolOutput {
-    let ByName { name } = match decode(args) {
-        Ok(args) => args,
-        Err(output) => return output,
-    };
-    match view::skill_tool_answer(snapshot, &name) {
-        view::SkillAnswer::Refused(why) => ToolOutput::failure(ToolFailure::InvalidArguments, &why),
-        answer => ToolOutput::text(answer.text()),
-    }
 }

@@ -39,12 +39,6 @@ pub struct Client {
     _alive: Arc<DropGuard>,
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
 impl Client {
     /// Connects. A lost connection is reestablished automatically.
     pub async fn connect(options: ClientOptions) -> Result<Self, HubError> {
@@ -83,24 +77,11 @@ impl Client {
         }
     }
 
-    /// Calls a function without waiting for it. Does nothing if there is no connection.
-    pub fn call_void(&self, function_id: &str, data: &Value) {
-        lock(&self.book).send(state::void(function_id, data));
-    }
-
     /// Registers a function at the hub.
     pub fn register_function(&self, function: LocalFunction) {
         let mut book = lock(&self.book);
         book.send(state::function(&function));
         book.functions.insert(function.id.clone(), function);
-    }
-
-    /// Unregisters a function.
-    pub fn unregister_function(&self, id: &str) {
-        let mut book = lock(&self.book);
-        if book.functions.remove(id).is_some() {
-            book.send(Object::message("unregisterfunction").text("id", id).end());
-        }
     }
 
     /// Subscribes a function to a trigger type; returns the id of the subscription.
@@ -115,15 +96,6 @@ impl Client {
         book.send(state::trigger(&id, &trigger));
         book.triggers.insert(id.clone(), trigger);
         id
-    }
-
-    /// Removes a subscription.
-    pub fn unregister_trigger(&self, id: &str) {
-        let mut book = lock(&self.book);
-        if let Some(trigger) = book.triggers.remove(id) {
-            let message = Object::message("unregistertrigger").text("id", id);
-            book.send(message.text("trigger_type", &trigger.trigger_type).end());
-        }
     }
 
     /// Registers a trigger type. Its subscriptions are stored here, and called by [`Client::fire`].

@@ -35,12 +35,6 @@ pub struct HubOptions {
     pub log: Option<Log>,
 }
 
-impl std::fmt::Debug for HubOptions {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("HubOptions").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
-
 impl HubOptions {
     /// Creates options with this store and the default limits.
     #[must_use]
@@ -53,12 +47,6 @@ impl HubOptions {
 #[derive(Clone)]
 pub struct Hub {
     pub(crate) shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Hub").finish_non_exhaustive()
-    }
 }
 
 impl Hub {

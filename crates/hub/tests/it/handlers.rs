@@ -57,7 +57,7 @@ async fn callbacks_may_call_the_hub() {
     let log = Arc::clone(&curious);
     options.log = Some(Arc::new(move |line| log.note(line)));
     let hub = Hub::new(options);
-    curious.hub.set(hub.clone()).unwrap();
+    assert!(curious.hub.set(hub.clone()).is_ok());
     let host = Arc::clone(&curious);
     let (id, description) = ("t".to_owned(), "d".to_owned());
     hub.register_trigger_type(LocalTriggerType { id, description, host: Some(host) }).unwrap();

@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use tokio::sync::mpsc;
 
-use super::events::{Event, Events};
+use super::events::Events;
 use crate::wire::{self, MAX_MESSAGE, Pending};
 
 const EVENTS: &str = "text/event-stream";
@@ -265,11 +265,11 @@ async fn forward(response: Response, request: &RequestId, sender: &mpsc::Sender<
     let mut events = Events::new(response);
     loop {
         let next = match events.next().await {
-            Ok(Some(event)) => Ok(sse(event)),
+            Ok(Some(event)) => Ok(event),
             Ok(None) => return,
             Err(_) if events.overflows() => {
                 let data = serde_json::to_string(&too_long(request)).unwrap_or_default();
-                let _ = sender.send(Ok(Sse { event: None, data: Some(data), id: None, retry: None })).await;
+                let _ = sender.send(Ok(Sse::default().data(data))).await;
                 return;
             }
             Err(error) => Err(SseError::Body(error.into())),
@@ -279,11 +279,6 @@ async fn forward(response: Response, request: &RequestId, sender: &mpsc::Sender<
             return;
         }
     }
-}
-
-fn sse(event: Event) -> Sse {
-    let Event { name, data, id, retry } = event;
-    Sse { event: Some(name).filter(|name| !name.is_empty()), data: Some(data), id, retry }
 }
 
 impl Stream for EventStream {

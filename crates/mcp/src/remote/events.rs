@@ -3,26 +3,15 @@
 use std::io;
 
 use reqwest::Response;
+use sse_stream::Sse;
 
 use crate::wire::MAX_MESSAGE;
-
-/// One event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) name: String,
-    pub(super) data: String,
-    /// Id to resume from if the stream breaks.
-    pub(super) id: Option<String>,
-    /// Delay before resuming, in milliseconds.
-    pub(super) retry: Option<u64>,
-}
 
 /// Incremental decoder of events.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
-    event: Event,
-    has_data: bool,
+    event: Sse,
 }
 
 impl Decoder {
@@ -33,11 +22,11 @@ impl Decoder {
 
     /// Returns `true` if more data is buffered than a message may have.
     pub(super) fn overflows(&self) -> bool {
-        self.buffer.len() + self.event.data.len() > MAX_MESSAGE
+        self.buffer.len() + self.event.data.as_ref().map_or(0, String::len) > MAX_MESSAGE
     }
 
     /// Returns the next complete event.
-    pub(super) fn next(&mut self) -> Option<Event> {
+    pub(super) fn next(&mut self) -> Option<Sse> {
         let mut start = 0;
         let mut event = None;
         while let Some(end) = self.buffer[start..].iter().position(|byte| *byte == b'\n') {
@@ -53,23 +42,19 @@ impl Decoder {
         event
     }
 
-    fn line(&mut self, line: &str) -> Option<Event> {
+    fn line(&mut self, line: &str) -> Option<Sse> {
         if line.is_empty() {
             let event = std::mem::take(&mut self.event);
-            let has_data = std::mem::take(&mut self.has_data);
-            return (has_data || event.id.is_some() || event.retry.is_some()).then_some(event);
+            return (event.data.is_some() || event.id.is_some() || event.retry.is_some()).then_some(event);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "event" => value.clone_into(&mut self.event.name),
-            "data" => {
-                if self.has_data {
-                    self.event.data.push('\n');
-                }
-                self.event.data.push_str(value);
-                self.has_data = true;
-            }
+            "event" => self.event.event = Some(value.to_owned()).filter(|name| !name.is_empty()),
+            "data" => match &mut self.event.data {
+                Some(data) => data.extend(["\n", value]),
+                data => *data = Some(value.to_owned()),
+            },
             "id" => self.event.id = Some(value.to_owned()),
             "retry" => self.event.retry = value.parse().ok(),
             _ => {}
@@ -96,7 +81,7 @@ impl Events {
     }
 
     /// Returns the next event; `None` at the end. Dropping the future loses no data.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Event>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<Sse>> {
         loop {
             if let Some(event) = self.decoder.next() {
                 return Ok(Some(event));
@@ -114,23 +99,17 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, Event};
+    use sse_stream::Sse;
+
+    use super::Decoder;
 
     #[test]
     fn events_do_not_depend_on_chunk_boundaries() {
         let text = ": hello\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\nid: 7\ndata: a\ndata:b\n\nevent: x\n\n\
                     retry: 50\n\n";
-        let event = |name: &str, data: &str, id: Option<&str>, retry| Event {
-            name: name.to_owned(),
-            data: data.to_owned(),
-            id: id.map(str::to_owned),
-            retry,
-        };
-        let expected = [
-            event("endpoint", "/messages?id=1", None, None),
-            event("", "a\nb", Some("7"), None),
-            event("", "", None, Some(50)),
-        ];
+        let (first, second) = (Sse::default().event("endpoint"), Sse::default().id("7"));
+        let last = Sse { retry: Some(50), ..Sse::default() };
+        let expected = [first.data("/messages?id=1"), second.data("a\nb"), last];
         for size in 1..text.len() {
             let mut decoder = Decoder::default();
             let mut events = Vec::new();

@@ -60,7 +60,9 @@ impl LegacySse {
         let mut events = Events::new(response);
         let address = loop {
             match events.next().await {
-                Ok(Some(event)) if event.name == "endpoint" => break same_origin(&base, &event.data)?,
+                Ok(Some(event)) if event.event.as_deref() == Some("endpoint") => {
+                    break same_origin(&base, event.data.as_deref().unwrap_or_default())?;
+                }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return Err(SseError::NoEndpoint),
             }
@@ -102,8 +104,8 @@ impl Transport<RoleClient> for LegacySse {
         let events = self.events.as_mut()?;
         loop {
             let event = events.next().await.ok().flatten()?;
-            if matches!(event.name.as_str(), "" | "message")
-                && let Some(message) = self.pending.read(event.data.as_bytes())
+            if matches!(event.event.as_deref(), None | Some("message"))
+                && let Some(message) = event.data.and_then(|data| self.pending.read(data.as_bytes()))
             {
                 return Some(message);
             }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use meerkat_core::{BoxFuture, Invocation, Tool, ToolCall, ToolDef, ToolFailure, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 
-use super::{SchemaCost, SearchableTools};
+use super::{SearchableTools, cost};
 
 struct NamedTool(ToolDef);
 
@@ -46,18 +46,23 @@ async fn call(source: &SearchableTools, name: &str, args: Value) -> ToolOutput {
         .await
 }
 
+/// Returns the cost of all tools, and of those exposed.
+fn costs(source: &SearchableTools) -> (usize, usize) {
+    (cost(&source.source.tools()), cost(&source.tools()))
+}
+
 #[test]
 fn few_tools_are_all_exposed() {
     let source = SearchableTools::new(Arc::new(ManyTools(3)), 8000);
     assert_eq!(names(&source), ["tool_000", "tool_001", "tool_002"]);
-    assert_eq!(source.cost(), SchemaCost { total: 28, offered: 28 });
+    assert_eq!(costs(&source), (28, 28));
 }
 
 #[tokio::test]
 async fn many_tools_are_searched_and_loaded() {
     let source = SearchableTools::new(Arc::new(ManyTools(300)), 8000);
     assert_eq!(names(&source), ["tool_search", "tool_load"]);
-    assert_eq!(source.cost(), SchemaCost { total: 2797, offered: 132 });
+    assert_eq!(costs(&source), (2797, 132));
     let found = call(&source, "tool_search", json!({ "query": "paint FENCE 120" })).await.content.to_text();
     let lines: Vec<_> = found.lines().collect();
     assert_eq!((lines.len(), lines[0], lines[20]), (21, "tool_120: Paints a fence.", "(10 more)"));

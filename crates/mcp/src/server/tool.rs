@@ -62,9 +62,7 @@ impl McpTool {
             Err(error) => failure(&self.server, &error),
         }
     }
-}
 
-impl McpTool {
     fn notify_waiting(&self) {
         let (tool, config) = (&self.tool, &self.server.config);
         let (name, limit) = (&config.name, config.tool_timeout.as_secs());

@@ -3,6 +3,7 @@
 //! The output is valid in every draft and uses few keywords: the only combining one is `anyOf`. Constraints that
 //! few providers support (`not`, `if`, `patternProperties`, and the like) are dropped.
 
+use meerkat_core::percent_decoded;
 use serde_json::{Value, json};
 
 use super::merge::{merge, unique};
@@ -113,7 +114,7 @@ impl Walk<'_> {
 
     /// Follows a reference; one without a target, or out of the schema, gives an unrestricted schema.
     fn referred(&mut self, reference: &str, depth: usize) -> Result<Node, SchemaProblem> {
-        let Some(pointer) = reference.strip_prefix('#').and_then(decoded) else { return Ok(Node::new()) };
+        let Some(pointer) = reference.strip_prefix('#').map(percent_decoded) else { return Ok(Node::new()) };
         let root = self.root;
         let Some(target) = root.pointer(&pointer) else { return Ok(Node::new()) };
         if self.references.contains(&pointer) || self.references.len() >= MAX_REFERENCES {
@@ -135,22 +136,6 @@ fn recursive(target: &Value, pointer: &str) -> Node {
     }
     node.insert("description".to_owned(), format!("Again of the same shape as `{name}`.").into());
     node
-}
-
-/// Decodes the percent-encoding of a fragment.
-fn decoded(fragment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Returns the value of a keyword without subschemas, if it is valid.

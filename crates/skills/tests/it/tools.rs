@@ -1,7 +1,5 @@
 //! The skill tools of agents.
 
-use std::sync::Arc;
-
 use meerkat_core::{Invocation, RunId, SessionId, ToolCall, ToolOutput, ToolSource as _};
 use meerkat_skills::{AgentTools, Catalog, SkillFilter, SourceId};
 use serde_json::{Value, json};
@@ -49,9 +47,7 @@ fn world() -> World {
 
 #[test]
 fn empty_catalog_provides_no_tools() {
-    let catalog = scanned(&World::new());
-    assert_eq!(AgentTools::new(catalog.clone(), SkillFilter::All).tools().len(), 0);
-    assert_eq!(AgentTools::skill_tool(catalog).tools().len(), 0);
+    assert_eq!(AgentTools::new(scanned(&World::new()), SkillFilter::All).tools().len(), 0);
 }
 
 #[test]
@@ -137,24 +133,6 @@ async fn failed_calls_return_errors_to_the_model() {
         let error: Value = serde_json::from_str(&text(&output)).unwrap();
         assert_eq!((output.is_error, &error["error"]), (true, &json!(code)), "{tool} {args}");
     }
-}
-
-#[tokio::test]
-async fn skill_tool_accepts_name_or_command() {
-    let world = world();
-    let catalog = scanned(&world);
-    let tools = AgentTools::skill_tool(catalog.clone());
-    for args in [json!({"name": "PDF"}), json!({"command": "pdf"})] {
-        let output = call(&tools, "skill", args).await;
-        assert!(text(&output).starts_with("Loading: pdf\nBase directory: "), "{output:?}");
-    }
-    assert!(call(&tools, "skill", json!({"name": "../pdf"})).await.is_error);
-    assert!(call(&tools, "skill", json!({"name": "pdf", "extra": 1})).await.is_error);
-    let before = Arc::clone(&tools.tools()[0]);
-    world.skill("project/.rkat/skills", "new", "New one");
-    catalog.refresh();
-    assert!(!before.def().description.contains("New one"));
-    assert!(tools.tools()[0].def().description.contains("New one"));
 }
 
 #[tokio::test]

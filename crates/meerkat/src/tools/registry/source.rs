@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use meerkat_registry::{Registry, StoredSkill, description, title};
 use meerkat_skills::{
     Digest, Invocation, Provenance, ScanResult, Scope, Skill, SkillKey, SkillLocation, SkillMetadata,
-    SkillName, Source, SourceId, SourceStatus, Transport, Trust,
+    SkillName, Source, SourceId, Transport, Trust,
 };
 use serde_json::json;
 
@@ -27,13 +27,8 @@ struct State {
 
 impl Default for RegisteredSkills {
     fn default() -> Self {
-        let provenance = Provenance {
-            source_uuid: SourceId::from_location("registry"),
-            display_name: "registry".to_owned(),
-            transport_kind: Transport::Registry,
-            fingerprint: "registry:realm".to_owned(),
-            status: SourceStatus::Active,
-        };
+        let (id, fingerprint) = (SourceId::from_location("registry"), "registry:realm".to_owned());
+        let provenance = Provenance::new(id, "registry", Transport::Registry, fingerprint);
         Self { provenance: Arc::new(provenance), state: Mutex::default() }
     }
 }

@@ -112,8 +112,7 @@ impl ServerFiles {
     }
 
     pub(super) fn trust_of(&self, text: &str) -> Result<ProjectTrust, ServerFilesError> {
-        let path = disk::real(self.path(Scope::Project)?);
-        let trusted = self.store()?.trusts(&path, text);
+        let trusted = self.trusts_file(self.path(Scope::Project)?, text)?;
         Ok(if trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted })
     }
 
@@ -124,7 +123,7 @@ impl ServerFiles {
     pub fn trust_project(&self) -> Result<Option<String>, ServerFilesError> {
         match self.read(Scope::Project)? {
             None => Ok(None),
-            Some(file) => self.trust_text(&file.text).map(Some),
+            Some(file) => self.trust_file(self.path(Scope::Project)?, &file.text).map(Some),
         }
     }
 
@@ -225,12 +224,6 @@ impl ServerFiles {
         self.project.as_deref()?.parent()?.parent()
     }
 
-    fn trust_text(&self, text: &str) -> Result<String, ServerFilesError> {
-        let path = disk::real(self.path(Scope::Project)?);
-        self.update_trust(|store| store.trust(&path, text))?;
-        Ok(path)
-    }
-
     /// Reads both files, each once, and determines the trust in the project's file.
     ///
     /// # Errors
@@ -253,9 +246,10 @@ impl ServerFiles {
     pub fn add(&self, scope: Scope, server: &ServerConfig) -> Result<ProjectTrust, ServerFilesError> {
         let before = self.read(scope)?.map(|file| file.text).unwrap_or_default();
         let after = add_server(&self.label(scope)?, &before, server)?;
-        let trusted = before.trim().is_empty() || self.is_trusted(scope, &before)?;
-        self.replace(scope, &after, trusted.then_some(ProjectTrust::Trusted))?;
-        Ok(if trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted })
+        let is_empty = before.trim().is_empty();
+        let trust = if is_empty { ProjectTrust::Trusted } else { self.trust_in(scope, &before)? };
+        self.replace(scope, &after, trust)?;
+        Ok(trust)
     }
 
     /// Removes an entry, and returns `true` if it existed.
@@ -265,23 +259,23 @@ impl ServerFiles {
     pub fn remove(&self, scope: Scope, name: &str) -> Result<bool, ServerFilesError> {
         let before = self.read(scope)?.map(|file| file.text).unwrap_or_default();
         let Some(after) = remove_server(&self.label(scope)?, &before, name)? else { return Ok(false) };
-        let trusted = self.is_trusted(scope, &before)?;
-        self.replace(scope, &after, trusted.then_some(ProjectTrust::Trusted))?;
+        self.replace(scope, &after, self.trust_in(scope, &before)?)?;
         Ok(true)
     }
 
-    fn is_trusted(&self, scope: Scope, text: &str) -> Result<bool, ServerFilesError> {
-        Ok(scope == Scope::User || self.trust_of(text)? == ProjectTrust::Trusted)
+    /// Returns the trust in the current content of a file; the user's own is always trusted.
+    fn trust_in(&self, scope: Scope, text: &str) -> Result<ProjectTrust, ServerFilesError> {
+        if scope == Scope::User { Ok(ProjectTrust::Trusted) } else { self.trust_of(text) }
     }
 
     /// Writes a file. Trust is recorded before the file is written, so that no reader sees it untrusted.
-    fn replace(&self, scope: Scope, text: &str, trust: Option<ProjectTrust>) -> Result<(), ServerFilesError> {
+    fn replace(&self, scope: Scope, text: &str, trust: ProjectTrust) -> Result<(), ServerFilesError> {
         let path = self.path(scope)?;
         if scope == Scope::Project {
             // The real path of a missing file is known only once its directory exists.
             disk::make_dir(path).map_err(disk::failed(path, "written"))?;
-            if trust == Some(ProjectTrust::Trusted) {
-                self.trust_text(text)?;
+            if trust == ProjectTrust::Trusted {
+                self.trust_file(path, text)?;
             }
         }
         disk::write(path, text).map_err(disk::failed(path, "written"))

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use meerkat_skills::{Effect, Problem, Provenance, ScanResult, Source, SourceId, SourceStatus, Transport};
+use meerkat_skills::{Effect, Problem, Provenance, ScanResult, Source, SourceId, Transport};
 
 use crate::config::SkillsConfig;
 
@@ -22,19 +22,15 @@ impl SkillFiles {
             match read(path) {
                 Ok(None) => {}
                 Ok(Some(file)) => merge(&mut merged, file),
-                Err(reason) => problems.push(Problem {
-                    effect: Effect::Skipped,
-                    path: path.clone(),
-                    line: None,
-                    reason,
-                    fix: "fix or remove it".to_owned(),
-                }),
+                Err(reason) => {
+                    problems.push(Problem::new(Effect::Skipped, path, reason, "fix or remove it"));
+                }
             }
         }
         if let Some(reason) = merged.find_error() {
             let path = self.0.first().cloned().unwrap_or_default();
-            let fix = "fix the `skills.toml` files; until then, only the config applies".to_owned();
-            problems.push(Problem { effect: Effect::Skipped, path, line: None, reason, fix });
+            let fix = "fix the `skills.toml` files; until then, only the config applies";
+            problems.push(Problem::new(Effect::Skipped, path, reason, fix));
             merged = config.clone();
         }
         (merged, problems)
@@ -77,20 +73,16 @@ pub(super) struct ProblemSource {
 
 impl ProblemSource {
     pub(super) fn new(problems: Vec<Problem>) -> Arc<Self> {
-        let provenance = Provenance {
-            source_uuid: SourceId::from_location("skills.toml"),
-            display_name: "files".to_owned(),
-            transport_kind: Transport::Filesystem,
-            fingerprint: "filesystem:.rkat/skills.toml".to_owned(),
-            status: SourceStatus::Active,
-        };
-        Self::with_provenance(provenance, problems)
+        let id = SourceId::from_location("skills.toml");
+        let fingerprint = "filesystem:.rkat/skills.toml".to_owned();
+        let provenance = Provenance::new(id, "files", Transport::Filesystem, fingerprint);
+        Self::with_provenance(Arc::new(provenance), problems)
     }
 
     /// Creates a source for the problems of one repository.
-    pub(super) fn with_provenance(provenance: Provenance, problems: Vec<Problem>) -> Arc<Self> {
+    pub(super) fn with_provenance(provenance: Arc<Provenance>, problems: Vec<Problem>) -> Arc<Self> {
         let scan = Arc::new(ScanResult { problems, ..ScanResult::default() });
-        Arc::new(Self { provenance: Arc::new(provenance), scan })
+        Arc::new(Self { provenance, scan })
     }
 
     pub(super) fn problems(&self) -> &[Problem] {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use meerkat_core::BoxFuture;
 use meerkat_skills::{
     Catalog, Directory, Effect, Fetch, FetchError, Git, GitOptions, Http, HttpOptions, Limits, Problem,
-    Provenance, RefKind, Scope, Source, SourceId, SourceStatus, Transport,
+    Provenance, RefKind, Scope, Source, SourceId, Transport,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -52,26 +52,14 @@ pub(super) fn repositories(
     let mut result = Repositories::default();
     for repository in &config.repositories {
         let builder = SourceBuilder { cache: &cache.join(repository.source_uuid().to_string()), secrets };
-        let (remote, interval) = match builder.build(repository) {
-            Err(MissingVariable(name)) => {
-                result.sources.push(missing_variable_source(repository, &name));
-                (Remote::NoVariable(name), None)
-            }
-            Ok(BuiltSource::Directory(dir)) => {
-                result.sources.push(dir);
-                continue;
-            }
-            Ok(BuiltSource::Git(git, interval)) => {
-                result.sources.push(Arc::clone(&git) as _);
-                (Remote::Git(git), interval)
-            }
-            Ok(BuiltSource::Http(http, interval)) => {
-                result.sources.push(Arc::clone(&http) as _);
-                (Remote::Http(http), interval)
-            }
-        };
-        let (name, stamp) = (repository.name().to_owned(), builder.stamp(repository));
-        result.remotes.push(Arc::new(Update { name, remote, interval, stamp }));
+        let (source, remote) = builder.build(repository).unwrap_or_else(|MissingVariable(name)| {
+            (missing_variable_source(repository, &name), Some((Remote::NoVariable(name), None)))
+        });
+        result.sources.push(source);
+        if let Some((remote, interval)) = remote {
+            let (name, stamp) = (repository.name().to_owned(), builder.stamp(repository));
+            result.remotes.push(Arc::new(Update { name, remote, interval, stamp }));
+        }
     }
     let end = CancellationToken::new();
     for update in &result.remotes {
@@ -145,11 +133,8 @@ struct SourceBuilder<'a> {
     secrets: &'a SecretSource,
 }
 
-enum BuiltSource {
-    Directory(Arc<Directory>),
-    Git(Arc<Git>, Option<Duration>),
-    Http(Arc<Http>, Option<Duration>),
-}
+/// A source, and how it is fetched if it is remote.
+type BuiltSource = (Arc<dyn Source>, Option<(Remote, Option<Duration>)>);
 
 impl SourceBuilder<'_> {
     /// Returns the path of the stamp. It depends on the URL and ref, so a changed repository counts as not fetched.
@@ -158,16 +143,10 @@ impl SourceBuilder<'_> {
     }
 
     fn build(&self, repository: &SkillRepository) -> Result<BuiltSource, MissingVariable> {
-        let limits = Limits::default();
+        let (provenance, limits) = (provenance(repository), Limits::default());
         Ok(match repository {
             SkillRepository::Filesystem { path, .. } => {
-                let provenance = provenance(repository);
-                BuiltSource::Directory(Arc::new(Directory::new(
-                    provenance,
-                    Scope::User,
-                    path.clone(),
-                    limits,
-                )))
+                (Arc::new(Directory::new(provenance, Scope::User, path.clone(), limits)), None)
             }
             SkillRepository::Git {
                 url,
@@ -193,10 +172,10 @@ impl SourceBuilder<'_> {
                     depth: *depth,
                     ..GitOptions::new(self.expand(url)?, self.cache)
                 };
-                let provenance = provenance(repository);
                 let moves = *ref_type == GitRefType::Branch;
                 let interval = moves.then(|| Duration::from_secs((*refresh_seconds).max(1)));
-                BuiltSource::Git(Arc::new(Git::new(provenance, Scope::User, options, limits)), interval)
+                let git = Arc::new(Git::new(provenance, Scope::User, options, limits));
+                (Arc::clone(&git) as _, Some((Remote::Git(git), interval)))
             }
             SkillRepository::Http {
                 url, auth_header, auth_token, refresh_seconds, timeout_seconds, ..
@@ -214,10 +193,10 @@ impl SourceBuilder<'_> {
                     timeout: Duration::from_secs(*timeout_seconds),
                     cache: self.cache.to_owned(),
                 };
-                let provenance = provenance(repository);
                 let fetch = Arc::new(Fetcher(meerkat_fetch::Http::default()));
                 let interval = Some(Duration::from_secs((*refresh_seconds).max(1)));
-                BuiltSource::Http(Arc::new(Http::new(provenance, Scope::User, options, fetch)), interval)
+                let http = Arc::new(Http::new(provenance, Scope::User, options, fetch));
+                (Arc::clone(&http) as _, Some((Remote::Http(http), interval)))
             }
         })
     }
@@ -247,14 +226,10 @@ struct MissingVariable(String);
 
 /// Creates a source that reports that a required environment variable is not set.
 fn missing_variable_source(repository: &SkillRepository, variable: &str) -> Arc<dyn Source> {
-    let problem = Problem {
-        effect: Effect::Unreadable,
-        path: repository.name().into(),
-        line: None,
-        reason: format!("the environment variable `{variable}` in its URL or token is not set"),
-        fix: "set it, or remove the repository from the config".to_owned(),
-    };
-    ProblemSource::with_provenance(provenance(repository), vec![problem])
+    let reason = format!("the environment variable `{variable}` in its URL or token is not set");
+    let fix = "set it, or remove the repository from the config";
+    let problem = Problem::new(Effect::Unreadable, repository.name(), reason, fix);
+    ProblemSource::with_provenance(Arc::new(provenance(repository)), vec![problem])
 }
 
 /// Returns the part of the config that identifies a repository.
@@ -279,13 +254,9 @@ fn provenance(repository: &SkillRepository) -> Provenance {
         SkillRepository::Git { .. } => Transport::Git,
         SkillRepository::Http { .. } => Transport::Http,
     };
-    Provenance {
-        source_uuid: SourceId::from_uuid(repository.source_uuid()),
-        display_name: repository.name().to_owned(),
-        transport_kind,
-        fingerprint: format!("repo-{}", digest(&locator(repository))),
-        status: SourceStatus::Active,
-    }
+    let id = SourceId::from_uuid(repository.source_uuid());
+    let fingerprint = format!("repo-{}", digest(&locator(repository)));
+    Provenance::new(id, repository.name(), transport_kind, fingerprint)
 }
 
 /// Fetches over the HTTP client used for providers.
