@@ -20,6 +20,9 @@ mod events;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+#[cfg(all(unix, feature = "session-store"))]
+mod health;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 #[cfg(all(unix, feature = "mcp", feature = "openai"))]

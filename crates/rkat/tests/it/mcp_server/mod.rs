@@ -9,6 +9,7 @@ mod examples;
 mod http;
 mod http_access;
 mod lifetime;
+mod logs;
 mod orphans;
 mod pages;
 mod pressure;
