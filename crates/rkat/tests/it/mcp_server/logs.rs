@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use meerkat_testkit::{McpClient, eventually};
+use meerkat_testkit::{McpClient, SmallDisk, eventually};
 use serde_json::{Value, json};
 
 use super::support::{TestEnv, id_of, new_session};
@@ -70,6 +70,21 @@ fn deleted_realm_is_reported_and_logged_once() {
     assert!(client.close().success());
     assert_eq!(lines_with(&env, "the store is lost to this process").len(), 1);
     assert_eq!(lines_with(&env, "the run failed").len(), 2);
+}
+
+#[test]
+fn full_disk_is_logged_with_its_file() {
+    let env = TestEnv::new();
+    fs::create_dir(env.state()).unwrap();
+    let Some(disk) = SmallDisk::mount(&env.state()) else { return };
+    let mut client = env.server();
+    new_session(&mut client, "say hi");
+    let _filler = disk.fill();
+    let prompt = format!("say {}", "x".repeat(100_000));
+    assert_eq!(client.expect_error("meerkat_run", json!({ "prompt": prompt })), "SESSION_STORE_ERROR");
+    let line = &lines_with(&env, "cannot commit")[0];
+    assert!(line.contains("ERROR") && line.contains("test/sessions.sqlite3"), "{line}");
+    client.close();
 }
 
 #[test]
