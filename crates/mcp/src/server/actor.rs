@@ -238,6 +238,10 @@ impl Actor {
             self.shared.set_disconnected(state);
             return await_command(&self.stop, &mut self.orders).await;
         }
+        if let (ServerState::Pending, ServerState::Failed { reason }) = (&displayed, &state) {
+            let server = self.shared.config.name.as_str();
+            tracing::warn!(server, reason, "the MCP server was lost and is reconnecting");
+        }
         self.shared.set_disconnected(displayed);
         if let ServerState::Failed { reason } = state {
             self.shared.note_error(reason);

@@ -214,7 +214,14 @@ impl SharedServer {
     pub(crate) fn set_disconnected(&self, mut state: ServerState) {
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &mut state {
             self.options.redactor.redact_text(reason);
-            tracing::warn!(server = self.config.name.as_str(), reason, "the MCP server is unavailable");
+            let server = self.config.name.as_str();
+            match lock(&self.facts).state {
+                // Each further attempt fails, too.
+                ServerState::Failed { .. } => {
+                    tracing::debug!(server, reason, "the MCP server is unavailable")
+                }
+                _ => tracing::warn!(server, reason, "the MCP server is unavailable"),
+            }
         }
         let mut facts = lock(&self.facts);
         if let ServerState::Failed { reason } | ServerState::NeedsReauth { reason } = &state {
