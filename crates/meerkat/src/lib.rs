@@ -103,7 +103,7 @@ pub use meerkat_store::{
     RealmPaths, RealmUser, SessionQuery, UnknownBackend, UsageRow, create_private_dirs,
 };
 #[cfg(feature = "session-store")]
-pub use meerkat_store::{Backup, Kinship, check as check_database};
+pub use meerkat_store::{Backup, Kinship, adopt_realm, check as check_database};
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;
 pub use records::RecordError;

@@ -71,7 +71,7 @@ fn text(bytes: Vec<u8>) -> Result<String, CliError> {
     if bytes.len() > MAX_BYTES {
         let limit = MAX_BYTES / 1024 / 1024;
         return Err(CliError::Usage(format!(
-            "stdin is longer than {limit} MB; give the agent a file to read"
+            "stdin is longer than {limit} MiB; give the agent a file to read"
         )));
     }
     String::from_utf8(bytes).map_err(|_| CliError::Usage("stdin is not UTF-8 text".to_owned()))

@@ -39,7 +39,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub(crate) use owner::{Owner, OwnerRecord};
 #[cfg(feature = "sqlite")]
-pub use realm::{Backup, Kinship};
+pub use realm::{Backup, Kinship, adopt_realm};
 pub use realm::{
     Force, Realm, RealmInfo, RealmList, RealmManifest, RealmOptions, RealmOrigin, RealmPaths, RealmUser,
     TOKEN_FILE, Warning,

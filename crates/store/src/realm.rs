@@ -22,7 +22,7 @@ use meerkat_core::{RealmId, Timestamp};
 use uuid::Uuid;
 
 #[cfg(feature = "sqlite")]
-pub use adoption::Kinship;
+pub use adoption::{Kinship, adopt_realm};
 #[cfg(feature = "sqlite")]
 pub use backup::Backup;
 pub use inventory::{Force, RealmInfo, RealmList, RealmUser};

@@ -15,7 +15,7 @@ use crate::{LogFilter, LogFormat};
 pub const VARIABLES: &[(&str, &str)] = &[
     (
         "RKAT_LOG",
-        "Log level on stderr: `error`, `warn`, `info`, `debug`, or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. If it is not set, `rkat serve` and `rkat-mcp` log warnings and errors, and other commands log nothing; `off` logs nothing.",
+        "Log level on stderr: `error`, `warn`, `info`, `debug`, or `trace`, and `name=level` for a library, such as `debug,rmcp=info`. If it is not set, `rkat serve`, `rkat hub`, and `rkat-mcp` log warnings and errors, and other commands log nothing; `off` logs nothing.",
     ),
     (
         "RKAT_LOG_FORMAT",

@@ -1,6 +1,7 @@
 //! The realm's config: validation, patches, and generations.
 
-use meerkat::{Config, ConfigChange, CurrentConfig, Error, ErrorKind, Outcome};
+use meerkat::{Coded as _, Config, ConfigAccess, ConfigChange, CurrentConfig, Error, ErrorKind, Outcome};
+use meerkat_store::{Change, Transaction};
 use meerkat_testkit::Script;
 use serde_json::{Value, json};
 
@@ -52,6 +53,25 @@ async fn null_resets_a_key_to_its_default() {
     let outer = patch(&world, json!({"tools": null}), None).await.unwrap();
     assert_eq!(outer, CurrentConfig { config: Config::default().into(), generation: 3 });
     assert_eq!(get(&world).await, outer);
+}
+
+#[tokio::test]
+async fn owner_replaces_an_unreadable_config() {
+    let world = World::new([]);
+    let damaged =
+        Transaction { guards: Vec::new(), changes: vec![Change::PutConfig(b"{\"agent\": ".to_vec())] };
+    world.runtime.realm().store().commit(damaged).await.unwrap();
+    let error = world.runtime.config().get().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreError);
+    assert!(error.body().message.contains("`rkat config set`"), "{}", error.body().message);
+    let new = json!({"agent": {"max_turns": 7}});
+    let change = ConfigChange::Set(object(new.clone()));
+    let denied = world.runtime.config().change_as(ConfigAccess::Client, change, None).await;
+    assert_eq!(denied.unwrap_err().kind(), ErrorKind::StoreError);
+    assert!(patch(&world, new.clone(), None).await.is_err());
+    let replaced = set(&world, new, Some(1)).await.unwrap();
+    assert_eq!((replaced.generation, replaced.config.agent.max_turns), (2, Some(7)));
+    assert_eq!(get(&world).await, replaced);
 }
 
 #[tokio::test]

@@ -22,6 +22,9 @@ mod examples;
 #[cfg(test)]
 mod generated;
 #[cfg(test)]
+#[cfg(all(unix, feature = "session-store"))]
+mod health;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 #[cfg(all(unix, feature = "mcp", feature = "openai"))]

@@ -1,7 +1,7 @@
 //! `rkat realm backup`, `rkat realm restore`, and what is left when a realm is deleted under its processes.
 
 use insta::assert_snapshot;
-use meerkat_testkit::eventually;
+use meerkat_testkit::checkpoint;
 
 use crate::support::Rkat;
 
@@ -97,7 +97,7 @@ fn damaged_store_is_to_be_restored() {
     let rkat = Rkat::new();
     rkat.args(["-q", "-r", "team", "say one"]).run().text();
     let database = rkat.data().join("meerkat/realms/team/sessions.sqlite3");
-    eventually("the database is closed", || !database.with_extension("sqlite3-wal").exists());
+    checkpoint(&database);
     let mut bytes = std::fs::read(&database).unwrap();
     bytes[4096..].fill(0xff);
     std::fs::write(&database, bytes).unwrap();

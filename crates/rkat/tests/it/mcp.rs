@@ -185,6 +185,25 @@ fn remove_needs_scope_if_both_files_match() {
 }
 
 #[test]
+fn dead_required_server_fails_the_checks() {
+    let rkat = Rkat::new();
+    rkat.args(["mcp", "add", "db", "--", "no-such-program"]).run().text();
+    let codes =
+        || [&["doctor"][..], &["mcp", "list", "--live"]].map(|args| rkat.args(args.iter().copied()).run());
+    assert!(codes().iter().all(|done| done.code == Some(0)));
+    let path = rkat.work().join(".rkat/mcp.toml");
+    let file = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{file}required = true\n")).unwrap();
+    rkat.args(["trust"]).run().text();
+    let [doctor, live] = codes();
+    assert_eq!((doctor.code, live.code), (Some(1), Some(1)), "{doctor}{live}");
+    let fault = "fault    servers: runs do not start without `db`, which is not ready: ";
+    assert!(doctor.stdout.contains(fault), "{doctor}");
+    assert!(live.stderr.contains("error: `db` is required, but is not ready; runs do not start"), "{live}");
+    assert_eq!(rkat.args(["mcp", "list", "--live", "--scope", "user"]).run().code, Some(0));
+}
+
+#[test]
 fn missing_required_server_fails_the_run() {
     let rkat = Rkat::new();
     let dir = rkat.home().join(".rkat");

@@ -64,7 +64,10 @@ fn output_that_cannot_be_written_exits_1() {
         let mut command = rkat.command(Path::new(env!("CARGO_BIN_EXE_rkat")));
         let done = command.args(line).stdin(Stdio::null()).stdout(full).output().unwrap();
         let stderr = String::from_utf8(done.stderr).unwrap();
-        assert!(done.status.code() == Some(1) && stderr.contains("error: cannot write"), "{line:?}: {stderr}");
+        assert!(
+            done.status.code() == Some(1) && stderr.contains("error: cannot write"),
+            "{line:?}: {stderr}"
+        );
         assert!(stderr.contains("No space left on device"), "{line:?}: {stderr}");
     }
     let listed = rkat.args(["session", "list", "--json"]).run().json();

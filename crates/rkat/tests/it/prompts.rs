@@ -51,6 +51,18 @@ fn file_is_sent_with_the_prompt() {
 }
 
 #[test]
+fn input_above_the_limit_is_rejected() {
+    let rkat = Rkat::new();
+    let long = format!("say {}", "x".repeat(64 * 1024 * 1024));
+    for args in [&["run", "-q"][..], &["run", "-q", "-"], &["run", "-q", "--json", "say done"]] {
+        let done = rkat.args(args.iter().copied()).stdin(&long).run();
+        assert_eq!(done.code, Some(2), "{done}");
+        assert!(done.stderr.starts_with("error: stdin is longer than 64 MiB"), "{done}");
+    }
+    assert_eq!(rkat.args(["session", "list"]).run().stdout, "");
+}
+
+#[test]
 fn empty_input_is_not_sent() {
     let rkat = Rkat::new();
     let lines: [(&[&str], Option<&str>); 4] = [

@@ -9,7 +9,7 @@ use std::path::Path;
 use meerkat_core::RealmId;
 use uuid::Uuid;
 
-use super::{Force, Realm, RealmManifest, RealmOrigin, RealmPaths};
+use super::{Force, RealmManifest, RealmOrigin, RealmPaths};
 use crate::{ArchivedFilter, Backend, Error, StoreMark, check, create_private_dirs, files, sqlite};
 
 /// A backup that was written or restored.
@@ -23,14 +23,14 @@ pub struct Backup {
     pub bytes: u64,
 }
 
-impl Realm {
+impl Backup {
     /// Writes everything that is committed in a realm to a file, also while processes use the realm. The file is
     /// private, because the config may contain secrets.
     ///
     /// # Errors
     /// Returns an error if the realm does not exist or is damaged, the file exists and overwriting is not forced, or a
     /// file system operation fails. An existing file is unchanged then.
-    pub fn backup(state_root: &Path, realm: &RealmId, file: &Path, force: Force) -> Result<Backup, Error> {
+    pub fn write(state_root: &Path, realm: &RealmId, file: &Path, force: Force) -> Result<Self, Error> {
         let manifest = RealmManifest::read(state_root, realm)?;
         if manifest.backend != Backend::Sqlite {
             return Err(Error::BackendMissing { realm: realm.clone(), backend: manifest.backend });
@@ -41,7 +41,7 @@ impl Realm {
         }
         let unnamed = file.with_file_name(format!(".backup-{realm}-{}", Uuid::now_v7()));
         let database = RealmPaths::new(state_root, realm).database;
-        let written = write(&database, manifest, &unnamed).and_then(|backup| {
+        let written = write_unnamed(&database, manifest, &unnamed).and_then(|backup| {
             let published = match force {
                 Force::Yes => fs::rename(&unnamed, file),
                 Force::No => rename_new(&unnamed, file),
@@ -65,7 +65,7 @@ impl Realm {
     /// # Errors
     /// Returns an error if the file is not an intact backup, a realm with the id exists, or a file system operation
     /// fails. No realm is created then.
-    pub fn restore(state_root: &Path, file: &Path, name: Option<RealmId>) -> Result<Backup, Error> {
+    pub fn restore(state_root: &Path, file: &Path, name: Option<RealmId>) -> Result<Self, Error> {
         fs::metadata(file).map_err(|error| Error::io(file, error))?;
         let not_a_backup = |source| Error::NotABackup { path: file.to_owned(), source };
         let verified = check(file).and_then(|()| sqlite::manifest_of_backup(file));
@@ -102,7 +102,7 @@ impl Realm {
 }
 
 /// Writes a backup, checks it, and syncs it to disk.
-fn write(database: &Path, manifest: RealmManifest, to: &Path) -> Result<Backup, Error> {
+fn write_unnamed(database: &Path, manifest: RealmManifest, to: &Path) -> Result<Backup, Error> {
     let to_error = |error| Error::io(to, error);
     sqlite::copy(database, to)?;
     sqlite::seal(to, &serde_json::to_string(&manifest).map_err(|error| to_error(error.into()))?)?;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use meerkat_core::SessionId;
 use meerkat_store::{
-    ArchivedFilter, Error, Force, Realm, RealmManifest, RealmOrigin, SessionQuery, StoreMark, Transaction,
-    check,
+    ArchivedFilter, Backup, Error, Force, Realm, RealmManifest, RealmOrigin, SessionQuery, StoreMark,
+    Transaction, check,
 };
 
 use crate::support::{Scratch, append, at, change, close, create, id, options, session, take};
@@ -16,8 +16,8 @@ fn backup_file(scratch: &Scratch) -> PathBuf {
     scratch.root().join("test.backup")
 }
 
-fn backup(scratch: &Scratch, force: Force) -> Result<meerkat_store::Backup, Error> {
-    Realm::backup(scratch.root(), &id("test"), &backup_file(scratch), force)
+fn backup(scratch: &Scratch, force: Force) -> Result<Backup, Error> {
+    Backup::write(scratch.root(), &id("test"), &backup_file(scratch), force)
 }
 
 /// Creates a realm with one session, which is running.
@@ -46,7 +46,7 @@ async fn restored_realm_has_everything_but_leases() {
     assert_eq!(names(scratch.root()), ["test", "test.backup"]);
 
     let other = Scratch::new();
-    let restored = Realm::restore(other.root(), &backup_file(&scratch), None).unwrap();
+    let restored = Backup::restore(other.root(), &backup_file(&scratch), None).unwrap();
     assert_eq!(restored.manifest, RealmManifest::read(scratch.root(), &id("test")).unwrap());
     let paths = other.paths();
     assert_eq!(names(&paths.root), ["leases", "realm_manifest.json", "sessions.sqlite3"]);
@@ -65,7 +65,7 @@ async fn restored_realm_can_have_another_name() {
     let scratch = Scratch::new();
     realm_with_session(&scratch).await;
     backup(&scratch, Force::No).unwrap();
-    let restored = Realm::restore(scratch.root(), &backup_file(&scratch), Some(id("copy"))).unwrap();
+    let restored = Backup::restore(scratch.root(), &backup_file(&scratch), Some(id("copy"))).unwrap();
     let expected = RealmManifest {
         realm_id: id("copy"),
         origin: RealmOrigin::Explicit,
@@ -81,8 +81,8 @@ async fn restored_realm_can_have_another_name() {
     close(realm);
     // A backup of the copy carries the copy's manifest.
     let second = scratch.root().join("second");
-    Realm::backup(scratch.root(), &id("copy"), &second, Force::No).unwrap();
-    let error = Realm::restore(scratch.root(), &second, None).unwrap_err();
+    Backup::write(scratch.root(), &id("copy"), &second, Force::No).unwrap();
+    let error = Backup::restore(scratch.root(), &second, None).unwrap_err();
     assert!(matches!(&error, Error::RealmExists(realm) if *realm == id("copy")), "{error}");
 }
 
@@ -96,7 +96,7 @@ async fn existing_realm_and_file_are_kept() {
     assert_eq!(fs::read_to_string(backup_file(&scratch)).unwrap(), "precious");
     backup(&scratch, Force::Yes).unwrap();
 
-    let error = Realm::restore(scratch.root(), &backup_file(&scratch), None).unwrap_err();
+    let error = Backup::restore(scratch.root(), &backup_file(&scratch), None).unwrap_err();
     assert!(matches!(error, Error::RealmExists(_)), "{error}");
     assert_eq!(names(scratch.root()), ["test", "test.backup"]);
 }
@@ -110,7 +110,7 @@ async fn backup_and_restored_files_are_private() {
     realm_with_session(&scratch).await;
     fs::write(backup_file(&scratch), "").unwrap();
     backup(&scratch, Force::Yes).unwrap();
-    Realm::restore(other.root(), &backup_file(&scratch), None).unwrap();
+    Backup::restore(other.root(), &backup_file(&scratch), None).unwrap();
     let paths = other.paths();
     let modes = [&backup_file(&scratch), &paths.root, &paths.leases, &paths.manifest, &paths.database];
     assert_eq!(modes.map(|path| mode(path)), [0o600, 0o700, 0o700, 0o600, 0o600]);
@@ -134,11 +134,11 @@ async fn only_intact_backups_are_restored() {
     ];
     for (case, bytes) in cases {
         fs::write(&file, bytes).unwrap();
-        let error = Realm::restore(other.root(), &file, None).unwrap_err();
+        let error = Backup::restore(other.root(), &file, None).unwrap_err();
         assert!(matches!(error, Error::NotABackup { .. }), "{case}: {error:?}");
     }
     // The database of a realm has no manifest.
-    let error = Realm::restore(other.root(), &scratch.paths().database, None).unwrap_err();
+    let error = Backup::restore(other.root(), &scratch.paths().database, None).unwrap_err();
     assert!(matches!(error, Error::NotABackup { .. }), "{error:?}");
     assert_eq!(names(other.root()), [""; 0]);
 }
@@ -179,7 +179,7 @@ fn backup_under_load_has_every_acknowledged_session() {
             let acknowledged = total();
             let name = format!("copy-{round}");
             backup(&scratch, Force::Yes).unwrap();
-            Realm::restore(scratch.root(), &backup_file(&scratch), Some(id(&name))).unwrap();
+            Backup::restore(scratch.root(), &backup_file(&scratch), Some(id(&name))).unwrap();
             assert_has_sessions(&scratch, &name, &acknowledged);
         }
         stop.store(true, Ordering::SeqCst);

@@ -268,7 +268,7 @@ async fn replaced_store_accepts_no_commits() {
         assert_eq!(error.kind(), ErrorKind::StoreError);
         // The second time, another realm is in its place.
         if !root.exists() {
-            drop(scratch.open(2).unwrap());
+            close(scratch.open(2).unwrap());
         }
     }
     fs::rename(&root, scratch.root().join("other")).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use meerkat::{Backup, Force, Realm, RealmId};
+use meerkat::{Backup, Force, RealmId};
 use serde_json::json;
 
 use super::print_json;
@@ -17,7 +17,7 @@ pub(super) fn backup(
     force: Force,
     json: bool,
 ) -> Result<(), CliError> {
-    let done = Realm::backup(state_root, realm, file, force)?;
+    let done = Backup::write(state_root, realm, file, force)?;
     report("backed up", &done, &format!("to {}", file.display()), json);
     Ok(())
 }
@@ -25,11 +25,11 @@ pub(super) fn backup(
 pub(super) fn restore(
     state_root: &Path,
     file: &Path,
-    name: Option<String>,
+    name: Option<&str>,
     json: bool,
 ) -> Result<(), CliError> {
-    let name = name.as_deref().map(RealmId::explicit).transpose()?;
-    let done = Realm::restore(state_root, file, name)?;
+    let name = name.map(RealmId::explicit).transpose()?;
+    let done = Backup::restore(state_root, file, name)?;
     report("restored", &done, &format!("from {}", file.display()), json);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use meerkat::{
     Clock as _, DefaultRealm, Force, Realm, RealmId, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
-    SystemClock,
+    SystemClock, adopt_realm,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +38,9 @@ pub(super) fn realm(scope: &Scope, command: RealmCommand) -> Result<(), CliError
         RealmCommand::Backup { id, file, force, json } => {
             backup::backup(&state_root, &id.parse()?, &file, or_force(force), json)?;
         }
-        RealmCommand::Restore { file, name, json } => backup::restore(&state_root, &file, name, json)?,
+        RealmCommand::Restore { file, name, json } => {
+            backup::restore(&state_root, &file, name.as_deref(), json)?;
+        }
         // Realms of directories are pruned only on request.
         RealmCommand::Prune { directories, isolated_only: _, older_than_hours, force } => {
             prune::prune(&state_root, &prune::kinds(directories), older_than_hours, or_force(force))?;
@@ -70,7 +72,7 @@ fn adopt(scope: &Scope, id: &RealmId) -> Result<(), CliError> {
     (scope.flags.realm, scope.default_realm) = (None, DefaultRealm::Project);
     let RealmOptions { state_root, realm, workspace, .. } = scope.options()?;
     let directory = workspace.unwrap_or_default();
-    Realm::adopt(&state_root, id, &realm, &directory)?;
+    adopt_realm(&state_root, id, &realm, &directory)?;
     out::line(&format!("realm {id} is now {realm}, the realm of {}", directory.display()));
     Ok(())
 }

@@ -9,6 +9,7 @@ mod examples;
 mod http;
 mod http_access;
 mod lifetime;
+mod logs;
 mod operation;
 mod orphans;
 mod pages;

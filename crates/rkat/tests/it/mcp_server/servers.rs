@@ -38,6 +38,24 @@ fn agents_share_the_users_mcp_servers() {
 }
 
 #[test]
+#[cfg(unix)]
+fn lost_server_is_logged() {
+    let env = TestEnv::new();
+    let server = ShellServer::new(&env.path(""));
+    fs::create_dir_all(env.path(".rkat")).unwrap();
+    fs::write(env.path(".rkat/mcp.toml"), server.toml("files")).unwrap();
+    let mut client = env.server();
+    let session = new_session(&mut client, "say one");
+    wait_for_greeting(&mut client, &session, "files__greet");
+    let pid = fs::read_to_string(env.path("started")).unwrap();
+    assert!(std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap().success());
+    let is_logged = |line: &str| line.contains(" WARN ") && line.contains("lost the connection to the MCP server");
+    eventually("the loss is logged", || env.log().lines().any(is_logged));
+    assert!(env.log().lines().filter(|line| is_logged(line)).all(|line| line.contains("server=\"files\"")));
+    assert!(client.close().success());
+}
+
+#[test]
 fn untrusted_project_starts_no_servers() {
     let env = TestEnv::new();
     let server = ShellServer::new(&env.path(""));
