@@ -1,0 +1,5 @@
+//! Programs in the sandbox, with every profile that this system supports.
+#![cfg(target_os = "linux")]
+
+mod starts;
+mod support;
