@@ -141,10 +141,10 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     let wanted = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
     let devices: Vec<_> = wanted.filter(|path| path.exists()).collect();
     let numbers = devices.iter().filter_map(|path| device_number(path)).collect();
-    let mut writable = roots.clone();
-    writable.push(SHARED_MEMORY.into());
+    let mut writable = roots;
+    writable.push(policy.temporary.clone());
     if plan.profile == Profile::Landlock {
-        writable.push(policy.temporary.clone());
+        writable.push(SHARED_MEMORY.into());
         let rules = landlock::files(&writable, &devices, &existing(&policy.names.places))
             .map_err(|_| refuse(Stage::Landlock)(Errno::NOSYS))?;
         sys::restrict(rules.as_fd()).map_err(refuse(Stage::Landlock))?;
@@ -152,8 +152,8 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
         return Ok(View { writable, devices: numbers, shared, isolation: Isolation::Shared });
     }
     mounts::enter_namespaces()?;
-    mounts::mount_view(policy, &roots, &devices)?;
-    writable.extend(["/tmp".into(), "/var/tmp".into()]);
+    mounts::mount_view(policy, &writable, &devices)?;
+    writable.extend([SHARED_MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
     let isolation = if policy.network == Network::Full { Isolation::Shared } else { Isolation::Namespace };
     Ok(View { writable, devices: numbers, shared: None, isolation })
 }

@@ -3,3 +3,5 @@
 
 mod starts;
 mod support;
+mod uses;
+mod attempts;

@@ -71,6 +71,11 @@ impl Scene {
         self.root().join(name)
     }
 
+    /// Makes the workspace a git repository, which a program in the sandbox cannot.
+    pub(crate) fn init_git(&self) {
+        assert!(self.succeeds_outside("git init -q . && touch .git/config.worktree"));
+    }
+
     fn program(&self, script: &str) -> Program {
         let variable = |name: &str, value: &Path| (name.into(), value.as_os_str().to_owned());
         Program {
