@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, StatxFlags, fchmod, statx};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fchmod, fcntl_getfl, fcntl_setfl, statx};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, listen as listen_at, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -114,7 +114,8 @@ pub(super) fn connect(caller: &Caller, number: u64, address: &[u8]) -> Result<An
             let is_full = sockets.network == Network::Full;
             if !is_full && sockets.is_granted(address) {
                 let outside = twin(socket.as_fd())?;
-                return connect_to(caller, outside, address.to_vec(), Connection::Instead(number as u32));
+                let replacing = Connection::Instead(number as u32, fcntl_getfl(&socket)?);
+                return connect_to(caller, outside, address.to_vec(), replacing);
             }
             if !is_full && sockets.isolation == Isolation::Shared {
                 return Err(caller.gate.judge.deny("connect", b"network", "port not granted"));
@@ -131,8 +132,8 @@ enum Connection {
     Plain,
     /// The object that the address names by its descriptor.
     To(#[expect(dead_code, reason = "held open")] Object),
-    /// The number of the caller's descriptor, which the connected socket replaces.
-    Instead(u32),
+    /// The number of the caller's descriptor, which the connected socket replaces, and its flags.
+    Instead(u32, OFlags),
 }
 
 /// Connects in a thread of its own.
@@ -147,7 +148,10 @@ fn connect_to(
         let connecting = socket.as_ref().ok_or(Errno::BADF)?;
         sys::use_address(connecting.as_fd(), AddressUse::Connect, &address)?;
         match connection {
-            Connection::Instead(number) => Ok(Answer::Replace(socket.take().ok_or(Errno::BADF)?, number)),
+            Connection::Instead(number, flags) => {
+                fcntl_setfl(connecting, flags)?;
+                Ok(Answer::Replace(socket.take().ok_or(Errno::BADF)?, number))
+            }
             Connection::Plain | Connection::To(_) => Ok(Answer::Value(0)),
         }
     })
@@ -252,9 +256,7 @@ fn is_unix(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
 fn twin(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let domain = i32::from(sockopt::socket_domain(socket)?.as_raw());
     let kind = sockopt::socket_type(socket)?.as_raw().cast_signed();
-    let twin = sys::socket(domain, kind, 0)?;
-    rustix::fs::fcntl_setfl(&twin, rustix::fs::fcntl_getfl(socket)?)?;
-    Ok(twin)
+    sys::socket(domain, kind, 0)
 }
 
 fn family(address: &[u8]) -> Result<i32, Errno> {

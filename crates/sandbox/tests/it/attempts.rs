@@ -23,10 +23,19 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("chmod outside", "chmod 777 $BASE/outside/file"),
     ("chmod of the home directory", "chmod 0 $HOME && chmod 755 $HOME"),
     ("touch outside", "touch -d 2001-01-01 $BASE/outside/file"),
-    ("chmod by a descriptor", "python3 -c 'import os; os.fchmod(os.open(os.environ[\"BASE\"]+\"/outside/file\", 0), 0o777)'"),
-    ("times by a descriptor", "python3 -c 'import os; os.utime(os.open(os.environ[\"BASE\"]+\"/outside/file\", 0), (1,1))'"),
+    (
+        "chmod by a descriptor",
+        "python3 -c 'import os; os.fchmod(os.open(os.environ[\"BASE\"]+\"/outside/file\", 0), 0o777)'",
+    ),
+    (
+        "times by a descriptor",
+        "python3 -c 'import os; os.utime(os.open(os.environ[\"BASE\"]+\"/outside/file\", 0), (1,1))'",
+    ),
     ("chmod through a symlink", "ln -s $BASE/outside/file l && chmod 777 l"),
-    ("chmod through a directory descriptor", "python3 -c 'import os; d=os.open(os.environ[\"BASE\"]+\"/outside\", os.O_DIRECTORY); os.chmod(\"file\", 0o777, dir_fd=d)'"),
+    (
+        "chmod through a directory descriptor",
+        "python3 -c 'import os; d=os.open(os.environ[\"BASE\"]+\"/outside\", os.O_DIRECTORY); os.chmod(\"file\", 0o777, dir_fd=d)'",
+    ),
     ("chown outside", "chown $(id -u):$(id -g) $BASE/outside/file"),
     (
         "attribute outside",
@@ -47,11 +56,23 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("link a secret", "ln .env plain && cat plain"),
     ("link a secret by a symlink", "ln -s .env l && ln -L l plain && cat plain"),
     ("read a secret by a symlink", "ln -s .env l && cat l"),
-    ("read a secret by a descriptor's name", "python3 -c 'import os; f=os.open(\".env\", os.O_PATH); open(f\"/proc/self/fd/{f}\").read()'"),
-    ("read a secret by the descriptor of a thread", "python3 -c 'import os,threading; f=os.open(\".env\", os.O_PATH); open(f\"/proc/self/task/{threading.get_native_id()}/fd/{f}\").read()'"),
-    ("read a secret by its directory", "python3 -c 'import os; d=os.open(\".\", os.O_DIRECTORY); os.open(\".env\", 0, dir_fd=d)'"),
+    (
+        "read a secret by a descriptor's name",
+        "python3 -c 'import os; f=os.open(\".env\", os.O_PATH); open(f\"/proc/self/fd/{f}\").read()'",
+    ),
+    (
+        "read a secret by the descriptor of a thread",
+        "python3 -c 'import os,threading; f=os.open(\".env\", os.O_PATH); open(f\"/proc/self/task/{threading.get_native_id()}/fd/{f}\").read()'",
+    ),
+    (
+        "read a secret by its directory",
+        "python3 -c 'import os; d=os.open(\".\", os.O_DIRECTORY); os.open(\".env\", 0, dir_fd=d)'",
+    ),
     ("read a secret of another directory", "cat $BASE/outside/.env"),
-    ("exchange a secret", "python3 -c 'import ctypes,os; c=ctypes.CDLL(None); r=c.renameat2(-100,b\".env\",-100,b\"readme\",2); assert r==0; open(\"readme\").read()'"),
+    (
+        "exchange a secret",
+        "python3 -c 'import ctypes,os; c=ctypes.CDLL(None); r=c.renameat2(-100,b\".env\",-100,b\"readme\",2); assert r==0; open(\"readme\").read()'",
+    ),
     ("replace a secret", "mv readme .env"),
     ("write a secret", "echo x > .env"),
     ("rename the directory of a secret pattern", "mv keys other && cat other/tls.key"),
@@ -75,13 +96,19 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("rename to editor tasks", "mkdir v && echo x > v/tasks.json && mv v .vscode"),
     ("create config of an agent", "mkdir -p .claude && echo x > .claude/settings.json"),
     ("make a node named .mcp.json", "python3 -c 'import os; os.mknod(\".mcp.json\")'"),
-    ("link a nameless file", "python3 -c 'import os; f=os.open(\".\", os.O_TMPFILE|os.O_RDWR); import ctypes; r=ctypes.CDLL(None).linkat(-100,f\"/proc/self/fd/{f}\".encode(),-100,b\".envrc\",0x400); assert r==0'"),
+    (
+        "link a nameless file",
+        "python3 -c 'import os; f=os.open(\".\", os.O_TMPFILE|os.O_RDWR); import ctypes; r=ctypes.CDLL(None).linkat(-100,f\"/proc/self/fd/{f}\".encode(),-100,b\".envrc\",0x400); assert r==0'",
+    ),
     // Set-id.
     ("set-user-id", "cp /bin/true t && chmod 4755 t"),
     // Kernel interfaces.
     ("user namespace", "unshare -U true"),
     ("trace a process", "python3 -c 'import ctypes; c=ctypes.CDLL(None); assert c.ptrace(0,0,0,0)==0'"),
-    ("io_uring", "python3 -c 'import ctypes; b=ctypes.create_string_buffer(120); assert ctypes.CDLL(None).syscall(425,1,b)>=0'"),
+    (
+        "io_uring",
+        "python3 -c 'import ctypes; b=ctypes.create_string_buffer(120); assert ctypes.CDLL(None).syscall(425,1,b)>=0'",
+    ),
     ("datagram socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)'"),
     ("raw Unix socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_RAW)'"),
     ("datagram pair", "python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)'"),

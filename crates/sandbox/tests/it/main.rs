@@ -1,7 +1,9 @@
 //! Programs in the sandbox, with every profile that this system supports.
 #![cfg(target_os = "linux")]
 
+mod attempts;
+mod lives;
+mod reach;
 mod starts;
 mod support;
 mod uses;
-mod attempts;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use meerkat_sandbox::{
-    Control, Denial, Limit, Limits, Names, Network, Plan, Profile, Program, Report, SandboxPolicy,
+    Control, Denial, Limit, Limits, Names, Network, Plan, Profile, Program, Refusal, Report, SandboxPolicy,
 };
 
 pub(crate) const PROFILES: [Profile; 3] = [Profile::Namespaces, Profile::SharedProc, Profile::Landlock];
@@ -93,13 +93,25 @@ impl Scene {
 
     /// Starts a script in the workspace.
     pub(crate) fn start(&self, profile: Profile, script: &str) -> Running {
-        let plan = Plan { profile, policy: self.policy.clone(), program: self.program(script) };
-        let (output, writer) = std::io::pipe().unwrap();
-        let mut helper = Command::new(helper());
-        helper.stdout(writer.try_clone().unwrap()).stderr(writer);
-        let (child, control) = plan.start(helper).unwrap();
-        control.set_timeout(PATIENCE).unwrap();
-        Running { child, control, output }
+        self.start_with(profile, script, Command::new(helper()))
+    }
+
+    /// Starts a script with a command that runs the helper.
+    pub(crate) fn start_with(&self, profile: Profile, script: &str, helper: Command) -> Running {
+        start(&self.plan(profile, script), helper)
+    }
+
+    pub(crate) fn plan(&self, profile: Profile, script: &str) -> Plan {
+        Plan { profile, policy: self.policy.clone(), program: self.program(script) }
+    }
+
+    /// Returns why a program is not started.
+    pub(crate) fn refusal(&self, plan: &Plan) -> Refusal {
+        let mut running = start(plan, Command::new(helper()));
+        let report = running.control.next_report().unwrap();
+        assert_eq!(running.child.wait().unwrap().code(), Some(125));
+        let Some(Report::Refused(refusal)) = report else { panic!("started: {report:?}") };
+        refusal
     }
 
     /// Runs a script in the workspace to its end.
@@ -114,6 +126,14 @@ impl Scene {
         command.args(program.arguments).env_clear().envs(program.environment).current_dir(program.directory);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
     }
+}
+
+fn start(plan: &Plan, mut helper: Command) -> Running {
+    let (output, writer) = std::io::pipe().unwrap();
+    helper.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let (child, control) = plan.start(helper).unwrap();
+    control.set_timeout(PATIENCE).unwrap();
+    Running { child, control, output }
 }
 
 /// A program that was started.

@@ -22,7 +22,11 @@ const USES: [(&str, &str, &str); 12] = [
         "4950\n",
     ),
     ("FIFO", "mkfifo f && (echo through > f &) && cat f", "through\n"),
-    ("FIFO with waiting reader", "mkfifo f; (cat f > got) & sleep 0.2; echo late > f; wait; cat got", "late\n"),
+    (
+        "FIFO with waiting reader",
+        "mkfifo f; (cat f > got) & sleep 0.2; echo late > f; wait; cat got",
+        "late\n",
+    ),
     ("temporary files", "f=$(mktemp) && echo x > $f && cat $f && rm $f && mktemp -d > /dev/null", "x\n"),
     (
         "own Unix socket",
@@ -35,9 +39,17 @@ const USES: [(&str, &str, &str); 12] = [
         "600 978307200\nhello",
     ),
     ("search", "grep -rls hello . || true", "./readme\n"),
-    ("own process files", "cat /proc/self/comm /dev/fd/0 < /dev/null; echo x | cat /dev/stdin; cat /proc/$$/comm", "cat\nx\nsh\n"),
+    (
+        "own process files",
+        "cat /proc/self/comm /dev/fd/0 < /dev/null; echo x | cat /dev/stdin; cat /proc/$$/comm",
+        "cat\nx\nsh\n",
+    ),
     ("pipes to a descriptor", "echo y > /dev/stdout; echo z | tee /dev/stderr 2>/dev/null", "y\nz\n"),
-    ("own secrets", "echo A=1 > .env.mine && cat .env.mine && cp .env.example .env.two && mv .env.two .env.three && cat .env.three", "A=1\nTOKEN="),
+    (
+        "own secrets",
+        "echo A=1 > .env.mine && cat .env.mine && cp .env.example .env.two && mv .env.two .env.three && cat .env.three",
+        "A=1\nTOKEN=",
+    ),
 ];
 
 #[test]
