@@ -23,17 +23,14 @@ use crate::child::{Launch, Restrictions, release_output};
 use crate::filter::{self, Internet, Needs, Processes};
 use crate::gate::{self, Gate, Isolation, View};
 use crate::life::{Life, Watched};
-use crate::plan::{FLAG, Plan, Profile};
+use crate::plan::{FLAG, NOTHING, Plan, Profile, TRIAL};
 use crate::policy::Network;
 use crate::report::{Refusal, Report, Stage};
 use crate::sys::{self, Closing};
-use crate::{landlock, mounts};
+use crate::{landlock, mounts, trial};
 
 /// Exit code if the sandbox does not hold, and so the program is not started.
 const REFUSED: u8 = 125;
-/// The argument after the flag that makes the helper exit at once, as a program to try a sandbox with.
-pub(crate) const NOTHING: &str = "nothing";
-
 /// Devices that hold no data and that programs need.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -57,10 +54,15 @@ pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitC
     if arguments.next()? != FLAG {
         return None;
     }
-    if arguments.next().is_some_and(|argument| argument == NOTHING) {
-        return Some(ExitCode::SUCCESS);
+    match arguments.next() {
+        Some(argument) if argument == NOTHING => Some(ExitCode::SUCCESS),
+        Some(argument) if argument == TRIAL => {
+            let done = trial::attempt_all(Path::new(&arguments.next()?));
+            Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Some(_) => None,
+        None => Some(ExitCode::from(serve())),
     }
-    Some(ExitCode::from(serve()))
 }
 
 fn serve() -> u8 {

@@ -24,14 +24,22 @@ mod names;
 mod plan;
 mod policy;
 #[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
 mod processes;
 mod report;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "linux")]
+mod trial;
 
 #[cfg(target_os = "linux")]
 pub use helper::run_helper;
 pub use names::{Access, Names, Verdict};
 pub use plan::{Control, Plan, Profile};
 pub use policy::{Limits, Network, Program, SandboxPolicy};
+#[cfg(target_os = "linux")]
+pub use probe::{Missing, Probed, probe};
 pub use report::{Denial, Limit, Refusal, Report, Stage};
+#[cfg(target_os = "linux")]
+pub use trial::{Property, try_profile};

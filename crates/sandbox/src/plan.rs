@@ -13,6 +13,12 @@ use crate::report::Report;
 /// The argument that runs the host's executable as a helper.
 pub(crate) const FLAG: &str = "__sandbox";
 
+/// The argument after the flag that makes the helper exit at once, as a program to try a sandbox with.
+pub(crate) const NOTHING: &str = "nothing";
+
+/// The argument after the flag that makes the helper attempt what a sandbox prevents; the next one is a directory.
+pub(crate) const TRIAL: &str = "trial";
+
 /// Mechanisms that enforce a policy, from the best to the least capable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Profile {
@@ -22,6 +28,16 @@ pub enum Profile {
     SharedProc,
     /// Landlock, without namespaces.
     Landlock,
+}
+
+impl std::fmt::Display for Profile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Namespaces => "with namespaces",
+            Self::SharedProc => "with namespaces except for processes",
+            Self::Landlock => "with Landlock",
+        })
+    }
 }
 
 /// A program, what it may do, and how that is enforced.

@@ -118,7 +118,7 @@ const SCRIPTS: &[(&str, &str)] = &[
 
 #[test]
 fn attempts_succeed_outside() {
-    let failed = SCRIPTS.iter().filter(|(_, script)| !scene().succeeds_outside(script));
+    let failed = SCRIPTS.iter().filter(|(_, script)| !scene().run_outside(script));
     let failed: Vec<_> = failed.map(|(name, _)| name).collect();
     assert_eq!(failed, [&""; 0]);
 }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod lives;
+mod missing;
 mod reach;
 mod starts;
 mod support;

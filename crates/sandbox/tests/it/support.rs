@@ -73,7 +73,7 @@ impl Scene {
 
     /// Makes the workspace a git repository, which a program in the sandbox cannot.
     pub(crate) fn init_git(&self) {
-        assert!(self.succeeds_outside("git init -q . && touch .git/config.worktree"));
+        assert!(self.run_outside("git init -q . && touch .git/config.worktree"));
     }
 
     fn program(&self, script: &str) -> Program {
@@ -120,7 +120,7 @@ impl Scene {
     }
 
     /// Runs a script in the same place without a sandbox, and returns whether it succeeds.
-    pub(crate) fn succeeds_outside(&self, script: &str) -> bool {
+    pub(crate) fn run_outside(&self, script: &str) -> bool {
         let program = self.program(script);
         let mut command = Command::new(program.path);
         command.args(program.arguments).env_clear().envs(program.environment).current_dir(program.directory);
