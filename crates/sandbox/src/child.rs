@@ -39,7 +39,7 @@ pub(crate) struct Launch {
     failure: OwnedFd,
 }
 
-/// What a launch consists of, in addition to the program.
+/// The parts of a launch other than the program.
 pub(crate) struct Restrictions {
     pub(crate) limits: Limits,
     pub(crate) umask: Mode,

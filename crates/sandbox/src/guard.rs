@@ -3,7 +3,24 @@
 
 use std::path::Path;
 
-use crate::names::Access;
+/// Intended use of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads its content.
+    Read,
+    /// Changes its content, mode, owner, times, or attributes.
+    Write,
+    /// Adds a file, symlink, or socket under this name.
+    Create,
+    /// Adds a directory.
+    MakeDir,
+    /// Gives this file another name.
+    Rename,
+    /// Gives this directory, and all it contains, another name; or gives a directory this name.
+    MoveDir,
+    /// Removes this name.
+    Remove,
+}
 
 /// Directories that are guarded with all they contain.
 const DIRECTORIES: [&str; 8] =

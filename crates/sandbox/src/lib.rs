@@ -33,9 +33,10 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod trial;
 
+pub use guard::Access;
 #[cfg(target_os = "linux")]
 pub use helper::run_helper;
-pub use names::{Access, Names, Verdict};
+pub use names::{Names, Verdict};
 pub use plan::{Control, Plan, Profile};
 pub use policy::{Limits, Network, Program, SandboxPolicy};
 #[cfg(target_os = "linux")]

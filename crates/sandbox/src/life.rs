@@ -27,7 +27,7 @@ const CHECK: Duration = Duration::from_millis(250);
 const SHORT: Duration = Duration::from_millis(20);
 const TOO_LARGE: u8 = 128 + 25;
 
-/// What is watched.
+/// A program to watch.
 pub(crate) struct Watched {
     /// The process whose exit ends the program.
     pub(crate) child: Pid,

@@ -153,7 +153,7 @@ pub(crate) fn mount_processes() -> Result<(), Errno> {
     mount(c"proc", c"/proc", c"proc", PROCESSES, None)
 }
 
-/// Makes the kernel's settings, which belong to the machine, read-only. Runs after a fork.
+/// Write-protects the kernel's settings, which belong to the machine. Runs after a fork.
 pub(crate) fn protect_settings() -> Result<(), Errno> {
     mount_remount(c"/proc", PROCESSES | MountFlags::BIND | MountFlags::RDONLY, c"")
 }

@@ -73,7 +73,7 @@ pub(crate) fn is_descendant(proc: BorrowedFd<'_>, pid: i32, root: i32) -> bool {
     false
 }
 
-/// What the kernel reports about a thread.
+/// The kernel's description of a thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Status {
     /// Its process.

@@ -1,4 +1,4 @@
-//! What the helper reports to its host.
+//! Reports of the helper to its host.
 
 use std::path::PathBuf;
 

@@ -91,7 +91,7 @@ pub(crate) enum Closing {
     OnExec,
 }
 
-/// Makes a mount and those below it read-only and private.
+/// Turns a mount and those below it read-only and private.
 pub(crate) fn make_read_only(path: &CStr) -> Result<(), Errno> {
     const RDONLY_NOSUID: u64 = 1 | 2;
     let attributes = [RDONLY_NOSUID, 0, libc::MS_PRIVATE, 0];

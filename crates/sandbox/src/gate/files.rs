@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::resolve::{At, Last, Object, Target, own_path};
 use super::serve::{Answer, Caller, Sharing};
-use crate::names::Access;
+use crate::guard::Access;
 
 /// Attempts to open or create a file that others create and remove at the same time.
 const ATTEMPTS: usize = 16;
@@ -21,7 +21,7 @@ pub(super) fn open(caller: &Caller, at: &At, flags: i32, mode: u32) -> Result<An
         return open_nameless(caller, at, flags, mode);
     }
     let (creates, is_exclusive) = (flags.contains(OFlags::CREATE), flags.contains(OFlags::EXCL));
-    let is_followed = !flags.contains(OFlags::NOFOLLOW) && !(creates && is_exclusive);
+    let is_followed = !(flags.contains(OFlags::NOFOLLOW) || (creates && is_exclusive));
     let last = match (is_followed, creates) {
         (true, true) => Last::FollowedOrMissing,
         (false, true) => Last::ItselfOrMissing,

@@ -10,7 +10,8 @@ use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
 
 use super::resolve::{Object, Origin};
-use crate::names::{Access, Names, Verdict};
+use crate::guard::Access;
+use crate::names::{Names, Verdict};
 use crate::report::Denial;
 
 const MAX_DENIALS: usize = 20;

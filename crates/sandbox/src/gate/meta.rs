@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::resolve::{Object, own_path};
 use super::serve::{Answer, Caller, int};
-use crate::names::Access;
+use crate::guard::Access;
 
 const MAX_ATTRIBUTE: usize = 65_536;
 const KEEP: u32 = u32::MAX;

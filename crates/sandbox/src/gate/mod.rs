@@ -104,7 +104,7 @@ impl Gate {
     }
 }
 
-/// How the program sees files and the network.
+/// The program's view of files and the network.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// Directories in which metadata may change.

@@ -18,7 +18,7 @@ use super::Isolation;
 use super::judge::identity;
 use super::resolve::{At, Last, Object, own_path};
 use super::serve::{Answer, Caller, Sharing, int};
-use crate::names::Access;
+use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
 use crate::sys::{self, AddressUse};
 
@@ -29,7 +29,7 @@ const NAME: usize = 2;
 
 type Order = ([i32; 3], Sender<Result<OwnedFd, Errno>>);
 
-/// What the program may reach, and a thread that creates sockets in the program's own network.
+/// Reachable sockets, and a thread that creates sockets in the program's own network.
 #[derive(Debug)]
 pub(super) struct Sockets {
     network: Network,
@@ -126,7 +126,7 @@ pub(super) fn connect(caller: &Caller, number: u64, address: &[u8]) -> Result<An
     }
 }
 
-/// What a connection needs in addition to a socket and an address.
+/// The rest of a connection, after the socket and the address.
 enum Connection {
     /// Nothing.
     Plain,

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use super::judge::identity;
 use super::resolve::{At, Last, Object, Origin, own_path};
 use super::serve::{Answer, Caller};
-use crate::names::{Access, Verdict};
+use crate::guard::Access;
+use crate::names::Verdict;
 
 /// A name in a directory that is held open.
 struct Name {

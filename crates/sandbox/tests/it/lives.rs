@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use meerkat_sandbox::{Denial, Limit, Limits, Profile, Refusal, Report, Stage};
 
-use crate::support::{PROFILES, Scene};
+use crate::support::{Scene, profiles};
 
 /// Programs that leave processes behind; `MARK` is in their command lines.
 const LEFT: [(&str, &str); 5] = [
@@ -48,7 +48,7 @@ fn await_none(mark: &str, what: &str) {
 
 #[test]
 fn nothing_outlives_the_program() {
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         for (name, script) in LEFT {
             let mark = mark();
             let outcome = Scene::new().run(profile, &script.replace("MARK", &mark));
@@ -60,7 +60,7 @@ fn nothing_outlives_the_program() {
 
 #[test]
 fn hanging_up_ends_everything() {
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         let mark = mark();
         let scene = Scene::new();
         let script = format!("trap '' TERM; setsid sleep {mark} & echo up; while :; do sleep {mark}; done");
@@ -75,6 +75,9 @@ fn hanging_up_ends_everything() {
 
 #[test]
 fn killed_helper_ends_its_namespace() {
+    if !profiles().contains(&Profile::Namespaces) {
+        return;
+    }
     let mark = mark();
     let scene = Scene::new();
     let mut running =
@@ -94,7 +97,7 @@ fn killed_helper_leaves_nothing_that_opens_or_forks() {
     let script = format!(
         "mkfifo p q && exec 3<>p 4<>q && (setsid python3 -c '{daemon}' 2> /dev/null &) && sleep 1000"
     );
-    for profile in [Profile::SharedProc, Profile::Landlock] {
+    for profile in profiles().iter().copied().filter(|profile| *profile != Profile::Namespaces) {
         let scene = Scene::new();
         let mut running = scene.start(profile, &script);
         BufReader::new(&mut running.output).read_line(&mut String::new()).unwrap();
@@ -113,7 +116,7 @@ fn killed_helper_leaves_nothing_that_opens_or_forks() {
 fn limits_stop_programs_and_are_reported() {
     let python = |code: &str| format!("python3 -c 'import os,time,signal\n{code}'");
     let forks = "n=0\ntry:\n while n<400:\n  if os.fork()==0: time.sleep(1000)\n  n+=1\nexcept BlockingIOError: pass\nprint(n)";
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         let mut scene = Scene::new();
         scene.policy.limits = Limits { processes: 40, free_disk: 0, ..Limits::default() };
         let outcome = scene.run(profile, &python(forks));
@@ -139,7 +142,7 @@ fn limits_stop_programs_and_are_reported() {
 
 #[test]
 fn denials_are_reported_once() {
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         let scene = Scene::new();
         let outcome = scene.run(profile, "cat .env .env; echo x > .envrc");
         let denial = |operation: &str, name: &str, reason: &str| Denial {
@@ -157,7 +160,7 @@ fn denials_are_reported_once() {
 
 #[test]
 fn programs_that_cannot_start_are_refused() {
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         let scene = Scene::new();
         let mut plan = scene.plan(profile, "true");
         plan.program.path = "/missing".into();

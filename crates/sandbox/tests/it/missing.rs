@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use meerkat_sandbox::{Probed, Profile, Report, Stage, probe, try_profile};
+use meerkat_sandbox::{Profile, Report, Stage, probe, try_profile};
 
-use crate::support::{PROFILES, Scene, helper};
+use crate::support::{PROFILES, Scene, helper, profiles};
 
 /// Each mechanism, and what the profiles do without it: the stage that refuses, or `None` if they hold.
 const MECHANISMS: [(&str, [Option<Stage>; 3]); 5] = [
@@ -35,7 +35,8 @@ fn every_profile_holds_or_refuses_without_a_mechanism() {
     let port = tcp.local_addr().unwrap().port().to_string();
     let script = ATTEMPTS.replace("PORT", &port).replace("PID", &std::process::id().to_string());
     for (mechanism, expected) in MECHANISMS {
-        for (profile, expected) in PROFILES.into_iter().zip(expected) {
+        let expected = PROFILES.into_iter().zip(expected);
+        for (profile, expected) in expected.filter(|(profile, _)| profiles().contains(profile)) {
             let scene = Scene::new();
             let _socket = std::os::unix::net::UnixListener::bind(scene.path("outside/s")).unwrap();
             let what = format!("{profile:?} without {mechanism}");
@@ -58,6 +59,9 @@ fn every_profile_holds_or_refuses_without_a_mechanism() {
 
 #[test]
 fn covered_process_files_leave_the_shared_profile() {
+    if !profiles().contains(&Profile::Namespaces) {
+        return;
+    }
     let scene = Scene::new();
     let covered = |profile| {
         let mut command = Command::new("unshare");
@@ -76,7 +80,10 @@ fn covered_process_files_leave_the_shared_profile() {
 }
 
 #[test]
-fn secrets_that_cannot_be_examined_refuse_the_program() {
+fn secrets_in_closed_directories_stay_masked() {
+    if !profiles().contains(&Profile::Namespaces) {
+        return;
+    }
     let mut scene = Scene::new();
     let closed = scene.path("outside/closed");
     std::fs::create_dir_all(closed.join("secret")).unwrap();
@@ -92,10 +99,7 @@ fn secrets_that_cannot_be_examined_refuse_the_program() {
 #[test]
 fn probe_finds_the_best_profile() {
     let scratch = tempfile::tempdir().unwrap();
-    assert_eq!(
-        probe(&helper(), scratch.path()),
-        Probed { profile: Some(Profile::Namespaces), refusals: Vec::new() }
-    );
+    assert_eq!(probe(&helper(), scratch.path()).profile, profiles().first().copied());
     let probed = probe(Path::new("/bin/false"), scratch.path());
     assert_eq!(probed.profile, None);
     let scene = Scene::new();
@@ -106,7 +110,7 @@ fn probe_finds_the_best_profile() {
 
 #[test]
 fn trial_shows_that_every_property_holds() {
-    for profile in PROFILES {
+    for profile in profiles().iter().copied() {
         let scene = Scene::new();
         let dir = scene.path("outside/trial");
         std::fs::create_dir(&dir).unwrap();

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use meerkat_sandbox::{
@@ -10,6 +11,32 @@ use meerkat_sandbox::{
 };
 
 pub(crate) const PROFILES: [Profile; 3] = [Profile::Namespaces, Profile::SharedProc, Profile::Landlock];
+
+/// Returns the profiles of this system. The others refuse to start programs, and tests of them are skipped.
+pub(crate) fn profiles() -> &'static [Profile] {
+    static FOUND: OnceLock<Vec<Profile>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let found: Vec<_> = PROFILES.into_iter().filter(|profile| starts(*profile)).collect();
+        assert!(!found.is_empty() || may_be_missing(), "no sandbox: set MEERKAT_WITHOUT_SANDBOX=1 to skip");
+        found
+    })
+}
+
+fn starts(profile: Profile) -> bool {
+    let scene = Scene::new();
+    let mut running = scene.start(profile, "true");
+    let report = running.control.next_report().unwrap().expect("the helper reports");
+    running.child.wait().unwrap();
+    if report != Report::Ready {
+        eprintln!("NOT TESTED: {profile:?}: {report:?}");
+    }
+    report == Report::Ready
+}
+
+#[expect(clippy::disallowed_methods, reason = "who runs the tests says so in the environment")]
+fn may_be_missing() -> bool {
+    std::env::var_os("MEERKAT_WITHOUT_SANDBOX").is_some()
+}
 
 /// Time for a program that is expected to end by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,7 +98,7 @@ impl Scene {
         self.root().join(name)
     }
 
-    /// Makes the workspace a git repository, which a program in the sandbox cannot.
+    /// Turns the workspace into a git repository, which a program in the sandbox cannot.
     pub(crate) fn init_git(&self) {
         assert!(self.run_outside("git init -q . && touch .git/config.worktree"));
     }
@@ -168,6 +195,7 @@ pub(crate) fn helper() -> PathBuf {
 }
 
 /// Creates a directory that is not below a directory for temporary files, if the user can.
+#[expect(clippy::disallowed_methods, reason = "an ordinary user cannot write to the directory of the build")]
 fn scratch() -> tempfile::TempDir {
     let home = std::env::home_dir().unwrap_or_default();
     let candidates = [PathBuf::from(env!("CARGO_TARGET_TMPDIR")), home, std::env::temp_dir()];
