@@ -1,0 +1,148 @@
+//! Decisions about objects and names, and the list of what was denied.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FileType, Statx};
+use rustix::io::Errno;
+
+use super::resolve::{Object, Origin};
+use crate::guard::Access;
+use crate::names::{Names, Verdict};
+use crate::report::Denial;
+
+const MAX_DENIALS: usize = 20;
+
+/// Identity of a file, which no other file has at any time.
+pub(super) type Identity = (u32, u32, u64, i64, u32);
+
+/// Decides about objects and names.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    pub(super) names: Names,
+    /// The user, whose files may be secret by their names.
+    pub(super) user: u32,
+    /// Directories in which metadata may change.
+    pub(super) writable: Vec<PathBuf>,
+    /// Character devices that may be opened.
+    pub(super) devices: Vec<(u32, u32)>,
+    /// A directory that all programs of the user share: only files that this program created may be opened.
+    pub(super) shared: Option<PathBuf>,
+    pub(super) network_files: NetworkFiles,
+    /// Files that the program created, which are no secret to it.
+    pub(super) created: Mutex<HashSet<Identity>>,
+    pub(super) denials: Mutex<Vec<Denial>>,
+}
+
+/// The kernel's lists of connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum NetworkFiles {
+    #[default]
+    Denied,
+    Granted,
+}
+
+impl Judge {
+    /// Judges an object before it is opened, changed, or linked.
+    pub(super) fn object(
+        &self,
+        operation: &str,
+        object: &Object,
+        path: &Path,
+        access: Access,
+    ) -> Result<(), Errno> {
+        let file = object.describe()?;
+        let deny = |reason| Err(self.deny(operation, path.as_os_str().as_bytes(), reason));
+        match (object.origin, FileType::from_raw_mode(file.stx_mode.into())) {
+            (Origin::Kernel, _) if access != Access::Read => return deny("read-only"),
+            (Origin::Kernel | Origin::OwnProcess, _) => {
+                let is_network = path.iter().any(|name| name == "net");
+                return if is_network && self.network_files == NetworkFiles::Denied {
+                    deny("describes the network of the host")
+                } else {
+                    Ok(())
+                };
+            }
+            (Origin::Disk, FileType::BlockDevice) => return deny("a disk"),
+            (Origin::Disk, FileType::CharacterDevice) => {
+                let device = (file.stx_rdev_major, file.stx_rdev_minor);
+                return if self.devices.contains(&device) { Ok(()) } else { deny("device not granted") };
+            }
+            // Pipes and memory have no path.
+            (Origin::Disk, _) if !path.is_absolute() || path.starts_with("/memfd:") => return Ok(()),
+            (Origin::Disk, _) => {}
+        }
+        let is_created = || self.is_created(identity(&file));
+        if self.shared.as_ref().is_some_and(|shared| path.starts_with(shared) && path != shared)
+            && !is_created()
+        {
+            return deny("belongs to another program");
+        }
+        let is_users =
+            || file.stx_uid == self.user || self.names.roots.iter().any(|root| path.starts_with(root));
+        match self.names.judge(path, access) {
+            Verdict::Allowed => Ok(()),
+            Verdict::Guarded => deny("runs or is obeyed by itself"),
+            Verdict::Secret if self.is_place(path) || (is_users() && !is_created()) => deny("secret"),
+            Verdict::Secret => Ok(()),
+        }
+    }
+
+    /// Judges a name that is about to be added, changed, or removed.
+    pub(super) fn name(&self, operation: &str, path: &Path, access: Access) -> Result<(), Errno> {
+        let reason = match self.names.judge(path, access) {
+            Verdict::Allowed => return Ok(()),
+            Verdict::Guarded => "runs or is obeyed by itself",
+            Verdict::Secret => "secret",
+        };
+        Err(self.deny(operation, path.as_os_str().as_bytes(), reason))
+    }
+
+    /// Checks that an object lies where metadata may change.
+    pub(super) fn writable(&self, operation: &str, path: &Path) -> Result<(), Errno> {
+        let is_nameless = !path.is_absolute() || path.starts_with("/memfd:");
+        if is_nameless || self.writable.iter().any(|root| path.starts_with(root)) {
+            return Ok(());
+        }
+        self.deny(operation, path.as_os_str().as_bytes(), "outside the writable directories");
+        Err(Errno::ROFS)
+    }
+
+    fn is_place(&self, path: &Path) -> bool {
+        self.names.places.iter().any(|place| path.starts_with(place))
+    }
+
+    pub(super) fn is_created(&self, identity: Identity) -> bool {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).contains(&identity)
+    }
+
+    pub(super) fn add_created(&self, file: &Statx) {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).insert(identity(file));
+    }
+
+    /// Records a denial, and returns the error for the caller.
+    pub(super) fn deny(&self, operation: &str, subject: &[u8], reason: &str) -> Errno {
+        let denial = Denial {
+            operation: operation.to_owned(),
+            subject: OsStr::from_bytes(subject).to_string_lossy().into_owned(),
+            reason: reason.to_owned(),
+        };
+        let mut denials = self.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
+            denials.push(denial);
+        }
+        Errno::ACCESS
+    }
+
+    pub(super) fn take_denials(&self) -> Vec<Denial> {
+        std::mem::take(&mut self.denials.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub(super) fn identity(file: &Statx) -> Identity {
+    let (major, minor) = (file.stx_dev_major, file.stx_dev_minor);
+    (major, minor, file.stx_ino, file.stx_btime.tv_sec, file.stx_btime.tv_nsec)
+}

@@ -1,0 +1,169 @@
+//! Changes of names: rename, link, symlink, create, and remove.
+//!
+//! Each call holds the lock of names from the judgment to the change, and acts relative to the directory that it judged.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, mknodat, openat, renameat_with, symlinkat,
+    unlinkat,
+};
+use rustix::io::Errno;
+
+use super::judge::identity;
+use super::resolve::{At, Last, Object, Origin, own_path};
+use super::serve::{Answer, Caller};
+use crate::guard::Access;
+use crate::names::Verdict;
+
+/// A name in a directory that is held open.
+struct Name {
+    parent: Object,
+    leaf: Vec<u8>,
+    path: PathBuf,
+}
+
+impl Name {
+    fn resolve(caller: &Caller, at: &At) -> Result<Self, Errno> {
+        let (parent, leaf) = caller.gate.resolver.parent(caller.thread, at)?;
+        if parent.origin != Origin::Disk {
+            return Err(Errno::PERM);
+        }
+        let path = caller.gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
+        Ok(Self { parent, leaf, path })
+    }
+
+    /// Holds what has this name now; `None` if nothing has.
+    fn object(&self) -> Result<Option<Object>, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&self.parent.fd, &*self.leaf, flags, Mode::empty()) {
+            Ok(fd) => Ok(Some(Object { fd, origin: Origin::Disk })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Renames a file or directory.
+pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<Answer, Errno> {
+    let gate = &caller.gate;
+    let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+    let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
+    let (from, to) = (Name::resolve(caller, from)?, Name::resolve(caller, to)?);
+    let source = from.object()?.ok_or(Errno::NOENT)?;
+    let replaced = to.object()?;
+    judge_rename(caller, &from, &source)?;
+    judge_destination(caller, &source, &to, replaced.as_ref())?;
+    if flags.contains(RenameFlags::EXCHANGE) {
+        let replaced = replaced.as_ref().ok_or(Errno::NOENT)?;
+        judge_rename(caller, &to, replaced)?;
+        judge_destination(caller, replaced, &from, Some(&source))?;
+    }
+    renameat_with(&from.parent.fd, &*from.leaf, &to.parent.fd, &*to.leaf, flags)?;
+    Ok(Answer::Value(0))
+}
+
+fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Errno> {
+    let gate = &caller.gate;
+    if source.file_type()? == FileType::Directory {
+        gate.judge.name("rename", &from.path, Access::MoveDir)?;
+        return gate.judge.name("rename", &from.path, Access::Create);
+    }
+    if gate.judge.is_created(identity(&source.describe()?)) {
+        return gate.judge.name("rename", &from.path, Access::Create);
+    }
+    gate.judge.name("rename", &from.path, Access::Rename)
+}
+
+/// A name may be taken if it is not guarded, and if no secret of the user is lost.
+fn judge_destination(
+    caller: &Caller,
+    source: &Object,
+    to: &Name,
+    replaced: Option<&Object>,
+) -> Result<(), Errno> {
+    let judge = &caller.gate.judge;
+    if source.file_type()? == FileType::Directory {
+        judge.name("rename", &to.path, Access::MoveDir)?;
+    }
+    judge.name("rename", &to.path, Access::Create)?;
+    if let Some(replaced) = replaced {
+        if !judge.is_created(identity(&replaced.describe()?)) {
+            judge.name("rename", &to.path, Access::Write)?;
+        }
+    } else if judge.names.judge(&to.path, Access::Read) == Verdict::Secret {
+        judge.add_created(&source.describe()?);
+    }
+    Ok(())
+}
+
+/// Adds a name to a file.
+pub(super) fn link(caller: &Caller, from: &At, to: &At, flags: i32) -> Result<Answer, Errno> {
+    let gate = &caller.gate;
+    if from.path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
+    let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Itself } else { Last::Followed };
+    let source = gate.resolver.object(caller.thread, from, last)?;
+    let path = gate.resolver.path(source.fd.as_fd())?;
+    gate.judge.object("link", &source, &path, Access::Rename)?;
+    let to = Name::resolve(caller, to)?;
+    gate.judge.name("link", &to.path, Access::Create)?;
+    let flags = AtFlags::SYMLINK_FOLLOW;
+    linkat(&gate.resolver.proc, own_path(source.fd.as_fd()), &to.parent.fd, &*to.leaf, flags)?;
+    Ok(Answer::Value(0))
+}
+
+/// Creates a symlink.
+pub(super) fn symlink(caller: &Caller, text: &[u8], at: &At) -> Result<Answer, Errno> {
+    add(caller, at, Access::Create, |name| symlinkat(text, &name.parent.fd, &*name.leaf))
+}
+
+/// Creates a directory.
+pub(super) fn make_dir(caller: &Caller, at: &At, mode: u32) -> Result<Answer, Errno> {
+    let mode = caller.masked(mode)?;
+    add(caller, at, Access::MakeDir, |name| mkdirat(&name.parent.fd, &*name.leaf, mode))
+}
+
+/// Creates a pipe or an empty file.
+pub(super) fn make_node(caller: &Caller, at: &At, mode: u32) -> Result<Answer, Errno> {
+    let kind = match FileType::from_raw_mode(mode) {
+        FileType::Unknown => FileType::RegularFile,
+        kind @ (FileType::RegularFile | FileType::Fifo) => kind,
+        _ => return Err(Errno::PERM),
+    };
+    let mode = caller.masked(mode)?;
+    add(caller, at, Access::Create, |name| mknodat(&name.parent.fd, &*name.leaf, kind, mode, 0))
+}
+
+fn add(
+    caller: &Caller,
+    at: &At,
+    access: Access,
+    perform: impl Fn(&Name) -> Result<(), Errno>,
+) -> Result<Answer, Errno> {
+    let _names = caller.gate.names.lock().map_err(|_| Errno::ACCESS)?;
+    let name = Name::resolve(caller, at)?;
+    caller.gate.judge.name("create", &name.path, access)?;
+    perform(&name)?;
+    if let Ok(Some(object)) = name.object() {
+        caller.gate.judge.add_created(&object.describe()?);
+    }
+    Ok(Answer::Value(0))
+}
+
+/// Removes a name.
+pub(super) fn unlink(caller: &Caller, at: &At) -> Result<Answer, Errno> {
+    let _names = caller.gate.names.lock().map_err(|_| Errno::ACCESS)?;
+    if at.path.ends_with(b"/") {
+        return Err(Errno::NOTDIR);
+    }
+    let name = Name::resolve(caller, at)?;
+    caller.gate.judge.name("remove", &name.path, Access::Remove)?;
+    unlinkat(&name.parent.fd, &*name.leaf, AtFlags::empty())?;
+    Ok(Answer::Value(0))
+}

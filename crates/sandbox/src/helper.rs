@@ -1,0 +1,246 @@
+//! The helper: sets up the sandbox, starts the program in it, answers its calls, and ends all that it started.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat, stat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
+    socketpair,
+};
+use rustix::process::{
+    DumpableBehavior, Pid, fchdir, getpid, set_child_subreaper, set_dumpable_behavior, umask,
+};
+use rustix::thread::{UnshareFlags, set_no_new_privs};
+
+use crate::child::{Launch, Restrictions, release_output};
+use crate::filter::{self, Internet, Needs, Processes};
+use crate::gate::{self, Gate, Isolation, View};
+use crate::life::{Life, Watched};
+use crate::plan::{FLAG, NOTHING, Plan, Profile, TRIAL};
+use crate::policy::Network;
+use crate::report::{Refusal, Report, Stage};
+use crate::sys::{self, Closing};
+use crate::{landlock, mounts, trial};
+
+/// Exit code if the sandbox does not hold, and so the program is not started.
+const REFUSED: u8 = 125;
+/// Devices that hold no data and that programs need.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Runs as a helper if the arguments request it, and returns the exit code.
+///
+/// A host calls this first in `main`, before it starts threads or a runtime:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     if let Some(code) = meerkat_sandbox::run_helper(std::env::args_os()) {
+///         return code;
+///     }
+///     ExitCode::SUCCESS
+/// }
+/// ```
+pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.into_iter().skip(1);
+    if arguments.next()? != FLAG {
+        return None;
+    }
+    match arguments.next() {
+        Some(argument) if argument == NOTHING => Some(ExitCode::SUCCESS),
+        Some(argument) if argument == TRIAL => {
+            let done = trial::attempt_all(Path::new(&arguments.next()?));
+            Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Some(_) => None,
+        None => Some(ExitCode::from(serve())),
+    }
+}
+
+fn serve() -> u8 {
+    const FIRST_FREE: i32 = 3;
+    let refused = |error: Errno| Refusal { stage: Stage::Plan, path: None, error: error.raw_os_error() };
+    let closed = sys::close_from(3, Closing::Now);
+    let Ok(socket) = fcntl_dupfd_cloexec(std::io::stdin(), FIRST_FREE) else { return REFUSED };
+    let mut host = UnixStream::from(socket);
+    let started = closed.map_err(refused).and_then(|()| read_plan(&host)).and_then(|plan| start(&plan));
+    match started {
+        Ok(mut life) => {
+            report(&mut host, &Report::Ready);
+            let (code, ended) = life.watch(host.as_fd());
+            report(&mut host, &ended);
+            code
+        }
+        Err(refusal) => {
+            report(&mut host, &Report::Refused(refusal));
+            REFUSED
+        }
+    }
+}
+
+/// Sends a report; a host that is gone needs none.
+fn report(host: &mut UnixStream, report: &Report) {
+    if let Ok(mut text) = serde_json::to_string(report) {
+        text.push('\n');
+        let _ = host.write_all(text.as_bytes());
+    }
+}
+
+fn read_plan(host: &UnixStream) -> Result<Plan, Refusal> {
+    let refused = |error: i32| Refusal { stage: Stage::Plan, path: None, error };
+    let mut line = String::new();
+    let read = BufReader::new(host).read_line(&mut line);
+    read.map_err(|error| refused(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    serde_json::from_str(&line).map_err(|_| refused(libc::EINVAL))
+}
+
+fn refuse(stage: Stage) -> impl Fn(Errno) -> Refusal {
+    move |error| Refusal { stage, path: None, error: error.raw_os_error() }
+}
+
+/// Sets everything up and starts the program.
+fn start(plan: &Plan) -> Result<Life, Refusal> {
+    let at = refuse;
+    let proc = openat(CWD, c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(at(Stage::Processes))?;
+    set_no_new_privs(true).map_err(at(Stage::Gate))?;
+    set_child_subreaper(Some(getpid())).map_err(at(Stage::Processes))?;
+    let umask = umask(Mode::empty());
+    let view = restrict_view(plan)?;
+    // Other processes of the user must not read or stop the gate.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(Stage::Processes))?;
+    fchdir(&proc).map_err(at(Stage::Processes))?;
+    let needs = needs(plan);
+    let own = proc.try_clone().map_err(|_| at(Stage::Gate)(Errno::MFILE))?;
+    let gate = Gate::new(&plan.policy, proc, needs.processes, view);
+    let (socket, launch, failure) = prepare_launch(plan, needs, umask)?;
+    let thread_error = |_| at(Stage::Gate)(Errno::AGAIN);
+    let listener = gate::start(&gate).map_err(thread_error)?;
+    let child = fork(plan.profile, launch)?;
+    sys::drop_capabilities().map_err(at(Stage::Gate))?;
+    release_output();
+    if let Some(received) = receive_listener(&socket) {
+        // A gate that is gone leaves the calls of the program unanswered until this process ends.
+        listener.send(received).map_err(|_| at(Stage::Gate)(Errno::PIPE))?;
+    }
+    await_start(failure)?;
+    let (limits, roots) = (plan.policy.limits.clone(), plan.policy.writable_roots());
+    Ok(Life::new(gate, Watched { child, profile: plan.profile, proc: own, limits, roots }))
+}
+
+/// Restricts the files of this process and all it starts; returns what the gate needs to know.
+fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
+    let policy = &plan.policy;
+    let roots = policy.writable_roots();
+    let wanted = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
+    let devices: Vec<_> = wanted.filter(|path| path.exists()).collect();
+    let numbers = devices.iter().filter_map(|path| device_number(path)).collect();
+    let mut writable = roots;
+    writable.push(policy.temporary.clone());
+    if plan.profile == Profile::Landlock {
+        writable.push(SHARED_MEMORY.into());
+        let rules = landlock::files(&writable, &devices, &existing(&policy.names.places))
+            .map_err(|_| refuse(Stage::Landlock)(Errno::NOSYS))?;
+        sys::restrict(rules.as_fd()).map_err(refuse(Stage::Landlock))?;
+        let shared = Some(SHARED_MEMORY.into());
+        return Ok(View { writable, devices: numbers, shared, isolation: Isolation::Shared });
+    }
+    mounts::enter_namespaces()?;
+    mounts::mount_view(policy, &writable, &devices)?;
+    writable.extend([SHARED_MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
+    let isolation = if policy.network == Network::Full { Isolation::Shared } else { Isolation::Namespace };
+    Ok(View { writable, devices: numbers, shared: None, isolation })
+}
+
+/// Returns the real paths of secrets that exist.
+fn existing(places: &[PathBuf]) -> Vec<PathBuf> {
+    let real = places.iter().filter_map(|place| place.canonicalize().ok());
+    places.iter().filter(|place| place.symlink_metadata().is_ok()).cloned().chain(real).collect()
+}
+
+fn device_number(path: &Path) -> Option<(u32, u32)> {
+    let stat = stat(path).ok()?;
+    let is_device = FileType::from_raw_mode(stat.st_mode).is_char_device();
+    is_device.then(|| (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))
+}
+
+fn needs(plan: &Plan) -> Needs {
+    let processes = if plan.profile == Profile::Namespaces { Processes::Own } else { Processes::Shared };
+    let internet = match &plan.policy.network {
+        Network::Full => Internet::Open,
+        Network::Own { loopback } if plan.profile == Profile::Landlock && loopback.is_empty() => {
+            Internet::Refused
+        }
+        Network::Own { .. } => Internet::Asked,
+    };
+    Needs { processes, internet }
+}
+
+fn prepare_launch(plan: &Plan, needs: Needs, umask: Mode) -> Result<(OwnedFd, Launch, OwnedFd), Refusal> {
+    let at = refuse;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(at(Stage::Gate))?;
+    let (failure, failing) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(at(Stage::Gate))?;
+    let rules = match plan.profile {
+        Profile::Namespaces => None,
+        Profile::SharedProc | Profile::Landlock => landlock::others(&plan.policy.network),
+    };
+    let restrictions = Restrictions {
+        limits: plan.policy.limits.clone(),
+        umask,
+        profile: plan.profile,
+        filter: filter::build(needs),
+        rules,
+    };
+    let launch = Launch::new(&plan.program, restrictions, theirs, failing)
+        .map_err(|_| at(Stage::Program)(Errno::INVAL))?;
+    Ok((ours, launch, failure))
+}
+
+/// Forks the first process. In the child nothing may allocate from here on.
+fn fork(profile: Profile, launch: Launch) -> Result<Pid, Refusal> {
+    if profile == Profile::Namespaces {
+        sys::unshare(UnshareFlags::NEWPID).map_err(refuse(Stage::Processes))?;
+    }
+    match sys::fork().map_err(refuse(Stage::Processes))? {
+        Some(child) => Ok(child),
+        None if profile == Profile::Namespaces => launch.run_first(),
+        None => launch.run_program(),
+    }
+}
+
+/// Receives the listener; `None` if the child failed before it had one.
+fn receive_listener(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut buffers = [std::io::IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+/// Waits until the program is executed, which closes the pipe, or until the child reports why it is not.
+fn await_start(failure: OwnedFd) -> Result<(), Refusal> {
+    let mut message = Vec::new();
+    let read = std::fs::File::from(failure).read_to_end(&mut message);
+    match (read, &*message) {
+        (Ok(0), _) => Ok(()),
+        (Ok(_), [stage, code @ ..]) if code.len() == size_of::<i32>() => {
+            let code = code.try_into().map_or(libc::EIO, i32::from_ne_bytes);
+            Err(Refusal { stage: Stage::from_number(*stage), path: None, error: code })
+        }
+        _ => Err(refuse(Stage::Program)(Errno::IO)),
+    }
+}

@@ -1,0 +1,164 @@
+//! Other programs: their sockets, processes, and descriptors are out of reach unless they are granted.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::process::{Child, Command};
+
+use meerkat_sandbox::{Network, Profile};
+
+use crate::support::{Scene, helper, profiles};
+
+/// Sockets and a process outside the sandbox.
+struct Others {
+    _path: UnixListener,
+    _abstract: UnixListener,
+    _datagram: UnixDatagram,
+    tcp: TcpListener,
+    process: Child,
+    name: String,
+}
+
+impl Others {
+    fn start(scene: &Scene) -> Self {
+        let name = format!("meerkat-{}-{}", std::process::id(), scene.root().display());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        Self {
+            _path: UnixListener::bind(scene.path("outside/s")).unwrap(),
+            _abstract: UnixListener::bind_addr(&address).unwrap(),
+            _datagram: UnixDatagram::bind(scene.path("outside/d")).unwrap(),
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            process: Command::new("sleep").arg("1000").spawn().unwrap(),
+            name,
+        }
+    }
+
+    fn attempts(&self) -> Vec<(&'static str, String)> {
+        let (port, pid) = (self.tcp.local_addr().unwrap().port(), self.process.id());
+        let name = &self.name;
+        let python = |code: &str| format!("cd $BASE/outside && python3 -c 'import socket as s, os\n{code}'");
+        vec![
+            ("Unix socket", python("s.socket(s.AF_UNIX).connect(\"s\")")),
+            (
+                "Unix socket by a symlink",
+                python(
+                    "p=os.environ[\"BASE\"]+\"/work/l\"; os.symlink(os.path.abspath(\"s\"),p); s.socket(s.AF_UNIX).connect(p)",
+                ),
+            ),
+            ("abstract socket", python(&format!("s.socket(s.AF_UNIX).connect(\"\\0{name}\")"))),
+            ("datagram", python("s.socket(s.AF_UNIX, s.SOCK_DGRAM).sendto(b\"x\", \"d\")")),
+            ("loopback", python(&format!("s.create_connection((\"127.0.0.1\",{port}),5)"))),
+            ("loopback over IPv6", python(&format!("s.create_connection((\"::ffff:127.0.0.1\",{port}),5)"))),
+            ("fast open", python(&format!("s.socket().sendto(b\"x\", 0x20000000, (\"127.0.0.1\",{port}))"))),
+            ("signal", format!("kill -0 {pid}")),
+            (
+                "signal to a thread",
+                python(&format!("import ctypes; assert ctypes.CDLL(None).syscall(200,{pid},0)==0")),
+            ),
+            ("priority", format!("renice -n 5 -p {pid}")),
+            ("limits", format!("prlimit --pid {pid} --nofile=100:100")),
+            ("affinity", python(&format!("os.sched_setaffinity({pid},[0])"))),
+            ("environment", format!("cat /proc/{pid}/environ")),
+            ("command line", format!("grep sleep /proc/{pid}/cmdline")),
+            ("directory", format!("ls /proc/{pid}/cwd/")),
+            ("memory", format!("head -c 0 /proc/{pid}/mem")),
+            ("pidfd", python(&format!("os.pidfd_open({pid})"))),
+        ]
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn other_programs_are_out_of_reach() {
+    let scene = Scene::new();
+    let others = Others::start(&scene);
+    let mut wrong = Vec::new();
+    for (name, script) in others.attempts() {
+        if !scene.run_outside(&script) {
+            wrong.push(format!("{name} fails outside"));
+        }
+        let _ = std::fs::remove_file(scene.path("work/l"));
+        for profile in profiles().iter().copied() {
+            let outcome = scene.run(profile, &script);
+            let _ = std::fs::remove_file(scene.path("work/l"));
+            if outcome.code == 0 {
+                wrong.push(format!("{name} succeeds in {profile:?}: {outcome:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn granted_sockets_and_ports_can_be_reached() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        let path = scene.path("outside/s");
+        let unix = UnixListener::bind(&path).unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        scene.policy.sockets = vec![path];
+        scene.policy.network = Network::Own { loopback: vec![port] };
+        let unix = std::thread::spawn(move || unix.accept().unwrap().0.write_all(b"unix "));
+        let tcp = std::thread::spawn(move || tcp.accept().unwrap().0.write_all(b"tcp"));
+        let script = format!(
+            "python3 -c 'import socket as s, os\nu=s.socket(s.AF_UNIX); u.connect(os.environ[\"BASE\"]+\"/outside/s\")\n\
+             t=s.create_connection((\"127.0.0.1\",{port}),5); print(u.recv(9).decode()+t.recv(9).decode())'"
+        );
+        let outcome = scene.run(profile, &script);
+        assert_eq!((outcome.code, &*outcome.output), (0, "unix tcp\n"), "{profile:?}: {outcome:?}");
+        unix.join().unwrap().unwrap();
+        tcp.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn shared_loopback_cannot_be_listened_on() {
+    if !profiles().contains(&Profile::Landlock) {
+        return;
+    }
+    let mut scene = Scene::new();
+    scene.policy.network = Network::Own { loopback: vec![9] };
+    for call in ["s.bind((\"127.0.0.1\",0))", "s.listen()", "s.connect((\"127.0.0.1\",10))"] {
+        let script = format!("python3 -c 'import socket; s=socket.socket(); print(1); {call}'");
+        let outcome = scene.run(Profile::Landlock, &script);
+        assert!(outcome.code != 0 && outcome.output.contains("1\n"), "{call}: {outcome:?}");
+    }
+}
+
+#[test]
+fn inherited_descriptors_are_closed() {
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        let mut host = Command::new("/bin/sh");
+        let secret = scene.path("home/.ssh/id");
+        host.args(["-c", "exec 9<\"$1\"; shift; exec \"$@\"", "sh"]).arg(secret).arg(helper());
+        let mut running = scene.start_with(profile, "cat <&9", host);
+        assert_eq!(running.control.next_report().unwrap(), Some(meerkat_sandbox::Report::Ready));
+        let mut output = String::new();
+        running.output.read_to_string(&mut output).unwrap();
+        assert!(!output.contains("hidden"), "{profile:?}: {output}");
+        assert!(!running.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn shared_memory_of_others_is_out_of_reach() {
+    let name = format!("/dev/shm/meerkat-{}", std::process::id());
+    std::fs::write(&name, "hidden").unwrap();
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        let outcome = scene.run(profile, &format!("cat {name} && echo x > {name}"));
+        let own = scene.run(profile, "f=/dev/shm/own-$$; echo own > $f && cat $f && rm $f");
+        assert!(outcome.code != 0 && !outcome.output.contains("hidden"), "{profile:?}: {outcome:?}");
+        assert_eq!((own.code, &*own.output), (0, "own\n"), "{profile:?}: {own:?}");
+    }
+    std::fs::remove_file(&name).unwrap();
+}
