@@ -16,9 +16,9 @@ mod uri;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use meerkat::excerpt;
 use meerkat::operations::find;
 use meerkat::skills::view::SKILL_TOOL;
-use meerkat::excerpt;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, DetailedTask, ExtensionCapabilities,

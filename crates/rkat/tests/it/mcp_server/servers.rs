@@ -49,7 +49,8 @@ fn lost_server_is_logged() {
     wait_for_greeting(&mut client, &session, "files__greet");
     let pid = fs::read_to_string(env.path("started")).unwrap();
     assert!(std::process::Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap().success());
-    let is_logged = |line: &str| line.contains(" WARN ") && line.contains("lost the connection to the MCP server");
+    let is_logged =
+        |line: &str| line.contains(" WARN ") && line.contains("lost the connection to the MCP server");
     eventually("the loss is logged", || env.log().lines().any(is_logged));
     assert!(env.log().lines().filter(|line| is_logged(line)).all(|line| line.contains("server=\"files\"")));
     assert!(client.close().success());
