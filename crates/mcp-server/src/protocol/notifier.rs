@@ -114,15 +114,22 @@ impl Subscription {
     /// Waits for the next change.
     pub(super) async fn next(&self) -> ChangeNotification {
         loop {
-            if let Some(notice) = self.try_next() {
+            self.wait().await;
+            if let Some(notice) = self.take() {
                 return notice;
             }
+        }
+    }
+
+    /// Waits until there is a change to take.
+    pub(super) async fn wait(&self) {
+        while lock(&self.mailbox.waiting).is_empty() {
             self.mailbox.bell.notified().await;
         }
     }
 
     /// Returns the next change, if there is one.
-    pub(super) fn try_next(&self) -> Option<ChangeNotification> {
+    pub(super) fn take(&self) -> Option<ChangeNotification> {
         lock(&self.mailbox.waiting).pop_first()
     }
 

@@ -7,34 +7,34 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionContext};
+use tokio::time::Instant;
 
 use super::notifier::{Interest, MAX_WATCHED, Subscription};
 use super::{ChangeNotification, Notifier};
 
-/// Interval between the notifications of a client, in which repeated changes are merged.
+/// Minimum interval between notifications of a client; repeated changes are merged in the meantime.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Forwards changes to a client of an older revision until it disconnects.
 pub(super) async fn forward_changes(membership: Arc<Subscription>, peer: Peer<RoleServer>) {
+    let mut pause = Instant::now();
     loop {
-        let notice = match membership.try_next() {
-            Some(notice) => notice,
-            None => {
-                tokio::time::sleep(INTERVAL).await;
-                membership.next().await
+        membership.wait().await;
+        tokio::time::sleep_until(pause).await;
+        while let Some(notice) = membership.take() {
+            let sent = match notice {
+                ChangeNotification::Tools => peer.notify_tool_list_changed().await,
+                ChangeNotification::Prompts => peer.notify_prompt_list_changed().await,
+                ChangeNotification::Resources => peer.notify_resource_list_changed().await,
+                ChangeNotification::Updated(uri) => {
+                    peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
+                }
+            };
+            if matches!(sent, Err(ServiceError::TransportClosed)) {
+                return;
             }
-        };
-        let sent = match notice {
-            ChangeNotification::Tools => peer.notify_tool_list_changed().await,
-            ChangeNotification::Prompts => peer.notify_prompt_list_changed().await,
-            ChangeNotification::Resources => peer.notify_resource_list_changed().await,
-            ChangeNotification::Updated(uri) => {
-                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
-            }
-        };
-        if matches!(sent, Err(ServiceError::TransportClosed)) {
-            return;
         }
+        pause = Instant::now() + INTERVAL;
     }
 }
 

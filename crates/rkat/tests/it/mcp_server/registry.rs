@@ -253,6 +253,8 @@ fn external_config_change_notifies_clients() {
         fixture.configure(&json!({ "enabled": enabled }));
         wait_for_notification(&mut client, seen, "notifications/prompts/list_changed", None);
         wait_for_notification(&mut client, seen, "notifications/resources/list_changed", None);
+        // The notifications may be about an earlier change.
+        eventually("the change is served", || uris(&mut client).is_empty() != enabled);
     }
 }
 
