@@ -60,7 +60,7 @@ struct Shared {
     is_overdue: AtomicBool,
 }
 
-/// How long to wait for a scan.
+/// Maximum duration of waiting for a scan.
 #[derive(Clone, Copy)]
 pub(super) enum ScanWait {
     /// Until it is complete.
