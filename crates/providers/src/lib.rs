@@ -46,7 +46,7 @@ mod wire;
 
 pub use alias::aliased;
 #[cfg(feature = "anthropic")]
-pub use anthropic::{AnthropicOptions, anthropic, anthropic_with};
+pub use anthropic::anthropic;
 pub use catalog::{
     BetaHeader, Catalog, CatalogEntry, ModelEntry, ModelTier, PriceTable, ProfileEntry, ProviderGroup,
     ThinkingMode, image_models, params_schema,
@@ -55,7 +55,7 @@ pub use catalog::{
 pub use chat::chat;
 pub use endpoint::{Endpoint, Secret, base_url_error, redacted_url};
 #[cfg(feature = "gemini")]
-pub use gemini::{GeminiOptions, gemini, gemini_with};
+pub use gemini::gemini;
 #[cfg(feature = "gemini")]
 pub use images::gemini_images;
 #[cfg(feature = "responses")]

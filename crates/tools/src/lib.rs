@@ -22,19 +22,8 @@ mod toolbox;
 pub(crate) use error::{Error, ToolError};
 pub use jiff::tz::TimeZone;
 pub use options::ToolboxOptions;
+pub use patch::probe_patch;
 pub use scope::ApprovalScope;
-pub use shell::{Policy, Sandbox, ShellOptions};
+pub use shell::{Policy, Sandbox, ShellOptions, probe_command};
 pub use storage::{StorageError, StoredBlob, ToolStorage};
 pub use toolbox::{FileAccess, ToolSelection, Toolbox};
-
-/// Parses a patch and applies it to a text, for fuzzing. Returns the length of the result.
-#[must_use]
-pub fn probe_patch(patch: &str, text: &str) -> usize {
-    patch::try_patch(patch, text)
-}
-
-/// Parses a command line, for fuzzing. Returns the number of commands.
-#[must_use]
-pub fn probe_command(line: &str) -> usize {
-    shell::try_command(line)
-}

@@ -69,22 +69,14 @@ pub(crate) fn hosted_model(
     match info.provider {
         #[cfg(feature = "anthropic")]
         Provider::Anthropic => {
-            let mut options = meerkat_providers::AnthropicOptions::default();
-            if let Some(version) = version {
-                version.clone_into(&mut options.version);
-            }
-            Ok(meerkat_providers::anthropic_with(info.clone(), endpoint.clone(), http.clone(), options))
+            Ok(meerkat_providers::anthropic(info.clone(), endpoint.clone(), http.clone(), version))
         }
         #[cfg(feature = "openai")]
         Provider::OpenAi => Ok(meerkat_providers::responses(info.clone(), endpoint.clone(), http.clone())),
         #[cfg(feature = "gemini")]
-        Provider::Gemini => Ok(match version {
-            None => meerkat_providers::gemini(info.clone(), endpoint.clone(), http.clone()),
-            Some(version) => {
-                let options = meerkat_providers::GeminiOptions { version: version.to_owned() };
-                meerkat_providers::gemini_with(info.clone(), endpoint.clone(), http.clone(), options)
-            }
-        }),
+        Provider::Gemini => {
+            Ok(meerkat_providers::gemini(info.clone(), endpoint.clone(), http.clone(), version))
+        }
         _ => Err(not_compiled(info.provider)),
     }
 }

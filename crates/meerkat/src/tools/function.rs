@@ -166,7 +166,7 @@ impl<T: IntoToolOutput, E: Display> IntoToolOutput for Result<T, E> {
     }
 }
 
-/// The tools of the embedder.
+/// Tools that never change.
 pub(crate) struct FixedTools(pub(crate) Vec<Arc<dyn ToolPort>>);
 
 impl ToolSource for FixedTools {

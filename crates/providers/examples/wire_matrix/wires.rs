@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use meerkat_core::{Model, ModelInfo, ModelProfile, Provider};
 use meerkat_fetch::Http;
-use meerkat_providers::{
-    AnthropicOptions, Catalog, Endpoint, GeminiOptions, Secret, anthropic_with, chat, gemini_with, responses,
-};
+use meerkat_providers::{Catalog, Endpoint, Secret, anthropic, chat, gemini, responses};
 use serde_json::{Value, json};
 
 /// A wire format and the type of server behind it.
@@ -64,7 +62,7 @@ impl Wire {
         match self {
             Self::Anthropic2023 | Self::Anthropic2026 => {
                 let version = if self == Self::Anthropic2023 { "2023-06-01" } else { "2026-10-21" };
-                anthropic_with(info, endpoint, http, AnthropicOptions { version: version.to_owned() })
+                anthropic(info, endpoint, http, Some(version))
             }
             Self::Responses | Self::OwnResponses => responses(info, endpoint, http),
             Self::Chat | Self::OwnChat => {
@@ -73,7 +71,7 @@ impl Wire {
             }
             Self::GeminiBeta | Self::GeminiV1 => {
                 let version = if self == Self::GeminiBeta { "v1beta" } else { "v1" };
-                gemini_with(info, endpoint, http, GeminiOptions { version: version.to_owned() })
+                gemini(info, endpoint, http, Some(version))
             }
         }
     }

@@ -23,38 +23,16 @@ use crate::endpoint::Endpoint;
 use crate::wire::{Body, Decode, Failure, Wire};
 
 /// API version in which more features are enabled by name and sampling parameters are accepted.
-const VERSION_2023: &str = "2023-06-01";
-
-/// Options for Anthropic's API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnthropicOptions {
-    /// API version, as in the header `anthropic-version`.
-    ///
-    /// Versions after `2023-06-01`, such as `2026-10-21`, do not accept sampling parameters, and none are sent.
-    pub version: String,
-}
-
-impl Default for AnthropicOptions {
-    fn default() -> Self {
-        Self { version: VERSION_2023.to_owned() }
-    }
-}
+pub(crate) const VERSION_2023: &str = "2023-06-01";
 
 /// Creates a model served by Anthropic's Messages API.
+///
+/// The version is that in the header `anthropic-version`, by default `2023-06-01`. Later versions, such as `2026-10-21`,
+/// do not accept sampling parameters, and none are sent.
 #[must_use]
-pub fn anthropic(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
-    anthropic_with(info, endpoint, http, AnthropicOptions::default())
-}
-
-/// Creates a model served by a given version of Anthropic's Messages API.
-#[must_use]
-pub fn anthropic_with(
-    info: ModelInfo,
-    endpoint: Endpoint,
-    http: Http,
-    options: AnthropicOptions,
-) -> Arc<dyn Model> {
-    Arc::new(WireModel { wire: Messages { version: options.version }, info, endpoint, http })
+pub fn anthropic(info: ModelInfo, endpoint: Endpoint, http: Http, version: Option<&str>) -> Arc<dyn Model> {
+    let wire = Messages { version: version.unwrap_or(VERSION_2023).to_owned() };
+    Arc::new(WireModel { wire, info, endpoint, http })
 }
 
 /// Anthropic's wire format.

@@ -36,6 +36,14 @@ async fn ask(make: Make, provider: Provider, stream: &[u8]) -> (Vec<Delta>, Mode
     ask_for(make, provider, STREAM, stream).await.0
 }
 
+fn anthropic(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
+    crate::anthropic(info, endpoint, http, None)
+}
+
+fn gemini(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
+    crate::gemini(info, endpoint, http, None)
+}
+
 /// Calls a model whose server responds with this head and body; also returns the base URL.
 async fn ask_for(
     make: Make,
@@ -76,9 +84,9 @@ async fn endless_line_is_an_error_of_its_provider() {
     let message = "an event of the stream is longer than 8388608 bytes".to_owned();
     let (kind, status, retry_after) = (ModelErrorKind::Malformed, None, None);
     let makers: [(Provider, Make); 4] = [
-        (Provider::Anthropic, crate::anthropic),
+        (Provider::Anthropic, anthropic),
         (Provider::OpenAi, crate::responses),
-        (Provider::Gemini, crate::gemini),
+        (Provider::Gemini, gemini),
         (Provider::SelfHosted, chat),
     ];
     for (provider, make) in makers {
@@ -132,7 +140,7 @@ async fn comments_show_that_a_response_continues() {
 async fn web_page_is_an_error_without_retry() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\nconnection: close\r\n\r\n";
     let body = b"<!doctype html><title>Welcome</title>";
-    let ((deltas, error), base_url) = ask_for(crate::anthropic, Provider::Anthropic, head, body).await;
+    let ((deltas, error), base_url) = ask_for(anthropic, Provider::Anthropic, head, body).await;
     let message =
         format!("HTTP 200: {base_url} returned a web page instead of a model response; check the `base_url`");
     let expected = ModelError {
@@ -158,7 +166,7 @@ async fn redirect_is_reported_and_not_followed() {
     ];
     for (location, target) in cases {
         let head = format!("HTTP/1.1 308 Permanent Redirect\r\n{location}connection: close\r\n\r\n");
-        let ((_, error), base_url) = ask_for(crate::gemini, Provider::Gemini, &head, b"").await;
+        let ((_, error), base_url) = ask_for(gemini, Provider::Gemini, &head, b"").await;
         let message = format!(
             "HTTP 308: {base_url} redirects{target}, which is not followed; set `base_url` to the \
              provider's URL"

@@ -26,7 +26,7 @@ use crate::wire::{Body, Decode, Failure, Wire};
 pub(crate) use stream::is_filtered;
 
 /// Default API version, used unless the base URL names another.
-const VERSION: &str = "v1beta";
+pub(crate) const VERSION: &str = "v1beta";
 
 /// Key of a signature, in a part and in `meta`.
 const SIGNATURE: &str = "thoughtSignature";
@@ -35,38 +35,21 @@ const SIGNATURE: &str = "thoughtSignature";
 const SERVER_PARTS: [&str; 6] =
     ["executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData"];
 
-/// Options for Gemini's API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GeminiOptions {
-    /// API version, for example `v1beta` or `v1`.
-    pub version: String,
-}
-
-impl Default for GeminiOptions {
-    fn default() -> Self {
-        Self { version: VERSION.to_owned() }
-    }
-}
-
 /// Creates a model served by Gemini's `generateContent`.
 ///
-/// The API version is `v1beta`, or the last segment of the base URL if it is a version, as in
+/// Without a version, the API version is `v1beta`, or the last segment of the base URL if it is a version, as in
 /// `https://generativelanguage.googleapis.com/v1`.
 #[must_use]
-pub fn gemini(info: ModelInfo, endpoint: Endpoint, http: Http) -> Arc<dyn Model> {
-    let (base_url, version) = split_version(&endpoint.base_url);
-    gemini_with(info, Endpoint { base_url, key: endpoint.key }, http, GeminiOptions { version })
-}
-
-/// Creates a model as [`gemini`] does, with an explicit API version.
-#[must_use]
-pub fn gemini_with(
-    info: ModelInfo,
-    endpoint: Endpoint,
-    http: Http,
-    options: GeminiOptions,
-) -> Arc<dyn Model> {
-    Arc::new(WireModel { wire: Gemini { version: options.version }, info, endpoint, http })
+pub fn gemini(info: ModelInfo, mut endpoint: Endpoint, http: Http, version: Option<&str>) -> Arc<dyn Model> {
+    let version = match version {
+        Some(version) => version.to_owned(),
+        None => {
+            let (base_url, version) = split_version(&endpoint.base_url);
+            endpoint.base_url = base_url;
+            version
+        }
+    };
+    Arc::new(WireModel { wire: Gemini { version }, info, endpoint, http })
 }
 
 /// Splits a base URL into the base and the API version it may end in.

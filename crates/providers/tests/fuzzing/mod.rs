@@ -9,9 +9,9 @@ use meerkat_core::{
 };
 use serde_json::Value;
 
-use crate::anthropic::{AnthropicOptions, Messages};
+use crate::anthropic::{Messages, VERSION_2023};
 use crate::chat::Chat;
-use crate::gemini::{Gemini, GeminiOptions};
+use crate::gemini::{Gemini, VERSION};
 use crate::reader::{self, Reader};
 use crate::responses::Responses;
 use crate::schema::{self, Dialect};
@@ -97,10 +97,10 @@ impl Format {
 
     fn wire(self) -> Box<dyn Wire> {
         match self {
-            Self::Anthropic => Box::new(Messages { version: AnthropicOptions::default().version }),
+            Self::Anthropic => Box::new(Messages { version: VERSION_2023.to_owned() }),
             Self::Responses => Box::new(Responses { provider: self.provider() }),
             Self::Chat => Box::new(Chat { provider: self.provider(), remote_model: "model".to_owned() }),
-            Self::Gemini => Box::new(Gemini { version: GeminiOptions::default().version }),
+            Self::Gemini => Box::new(Gemini { version: VERSION.to_owned() }),
         }
     }
 }

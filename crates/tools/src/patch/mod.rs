@@ -59,8 +59,9 @@ pub(crate) fn patched_files(patch: &str) -> Option<Vec<String>> {
     Some(parse::parse(patch).ok()?.into_iter().flat_map(files).collect())
 }
 
-/// Parses a patch and applies it to a text, for fuzzing.
-pub(crate) fn try_patch(patch: &str, text: &str) -> usize {
+/// Parses a patch and applies it to a text, for fuzzing. Returns the length of the result.
+#[must_use]
+pub fn probe_patch(patch: &str, text: &str) -> usize {
     let Ok(changes) = parse::parse(patch) else { return 0 };
     let edited = |change: &FileChange| match change {
         FileChange::Update { path, hunks, .. } => edit::edit(path, text, hunks).map_or(0, |text| text.len()),

@@ -107,7 +107,8 @@ impl ToolError for ShellError {
     }
 }
 
-/// Parses a command line, for fuzzing.
-pub(crate) fn try_command(line: &str) -> usize {
+/// Parses a command line, for fuzzing. Returns the number of commands.
+#[must_use]
+pub fn probe_command(line: &str) -> usize {
     command::parse(line).map_or(0, |commands| commands.len())
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::ToolsError;
+use super::super::{FixedTools, ToolsError};
 use super::{GeneratedImages, Images};
 use crate::coded::Coded as _;
 use crate::config::Config;
@@ -37,15 +37,7 @@ pub(crate) fn source(images: &Arc<Images>, config: &Arc<Config>) -> Option<Arc<d
         input_schema: input_schema::<Arguments>(),
     };
     let tool = GenerateImage { def, images: Arc::clone(images), config: Arc::clone(config) };
-    Some(Arc::new(ImageTools(Arc::new(tool))))
-}
-
-struct ImageTools(Arc<GenerateImage>);
-
-impl ToolSource for ImageTools {
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        vec![Arc::clone(&self.0) as _]
-    }
+    Some(Arc::new(FixedTools(vec![Arc::new(tool)])))
 }
 
 struct GenerateImage {

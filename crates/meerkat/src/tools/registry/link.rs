@@ -107,13 +107,7 @@ impl HubLink {
     /// Lists the available functions.
     pub(super) async fn functions(&self, timeout: Duration) -> Result<Vec<Value>, BusError> {
         let response = self.call("engine::functions::list", json!({}), timeout.min(HUB_TIMEOUT)).await?;
-        match response {
-            Value::Object(mut response) => match response.remove("functions") {
-                Some(Value::Array(functions)) => Ok(functions),
-                _ => Ok(Vec::new()),
-            },
-            _ => Ok(Vec::new()),
-        }
+        Ok(response.get("functions").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
     async fn peer(&self) -> Result<HubConnection, BusError> {

@@ -8,6 +8,7 @@ use meerkat_core::{BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolOutput
 use meerkat_registry::{BusError, is_reserved};
 use serde_json::{Value, json};
 
+use super::super::FixedTools;
 use super::{HubLink, RealmRegistry};
 use crate::config::RegistryConfig;
 use crate::text::matches;
@@ -26,7 +27,7 @@ pub(super) async fn source(registry: &RealmRegistry, config: &RegistryConfig) ->
         // If two functions map to the same tool name, the first one keeps it.
         tools.entry(tool.def.name.clone()).or_insert_with(|| Arc::new(tool));
     }
-    (!tools.is_empty()).then(|| Arc::new(Functions(tools.into_values().collect())) as _)
+    (!tools.is_empty()).then(|| Arc::new(FixedTools(tools.into_values().collect())) as _)
 }
 
 /// Returns the id of an entry in a list of functions.
@@ -59,14 +60,6 @@ fn tool_name(id: &str) -> String {
         if letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_') { letter } else { '_' }
     };
     id.chars().map(plain).take(MAX_NAME_LENGTH).collect()
-}
-
-struct Functions(Vec<Arc<dyn Tool>>);
-
-impl ToolSource for Functions {
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.0.clone()
-    }
 }
 
 struct Function {

@@ -60,7 +60,7 @@ struct Shared {
     is_overdue: AtomicBool,
 }
 
-/// Limit of the time that a caller waits for a scan.
+/// Maximum duration of waiting for a scan.
 #[derive(Clone, Copy)]
 pub(super) enum ScanWait {
     /// Until it is complete.
