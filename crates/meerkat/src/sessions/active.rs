@@ -123,7 +123,7 @@ impl ActiveRuns {
             Ok(_) | Err(meerkat_store::Error::LeaseLost(_)) => {}
             Err(error) => return Err(error),
         }
-        self.state().unreleased.remove(&session);
+        self.state().unreleased.retain(|ended, known| (*ended, *known) != (session, fence));
         Ok(())
     }
 

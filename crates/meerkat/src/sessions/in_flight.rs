@@ -12,6 +12,7 @@ use meerkat_core::{
     ToolFailure, ToolOutput,
 };
 use meerkat_store::Store;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 use tokio_util::task::AbortOnDropHandle;
@@ -109,7 +110,7 @@ impl InFlight {
             let _slot = slots.acquire().await;
             let hook_call = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             // A task of its own, so that the timeout also applies to a tool that blocks its thread.
-            let call = async move { tool.call(invocation).await }.in_current_span();
+            let call = async move { off_worker(tool.call(invocation)).await }.in_current_span();
             let call = AbortOnDropHandle::new(tokio::spawn(call));
             let output = match tokio::time::timeout(timeout, call).await {
                 Ok(Ok(output)) => {
@@ -156,6 +157,16 @@ impl InFlight {
             Some(ended) = tools.join_next_with_id() => tool_done(calls, ended),
         }
     }
+}
+
+/// Waits for a call that may block its thread: while it is polled, another thread takes over the other tasks.
+async fn off_worker(mut call: BoxFuture<'_, ToolOutput>) -> ToolOutput {
+    let has_threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    std::future::poll_fn(|context| match has_threads {
+        true => tokio::task::block_in_place(|| call.as_mut().poll(context)),
+        false => call.as_mut().poll(context),
+    })
+    .await
 }
 
 /// Runs the hooks on a call's output. If a hook denies it, the denial replaces the output.
