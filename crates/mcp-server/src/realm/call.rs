@@ -23,7 +23,7 @@ pub(super) struct OperationCalls {
     tasks: RunTasks,
 }
 
-/// Arguments, and in a later round of a modern client its session and decisions.
+/// Arguments of a call, and in a later round of a modern client the session and the decisions.
 type Input = (Value, Option<(SessionId, Vec<Approval>)>);
 
 impl OperationCalls {
