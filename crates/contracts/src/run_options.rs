@@ -149,6 +149,8 @@ fn prompt_schema(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "pattern": NOT_BLANK }, blocks] })
 }
 
+/// Pattern of the id of a skill's source.
+const SOURCE_ID: &str = "^[0-9a-fA-F-]{32,36}$";
 /// Pattern of a skill's name.
 const SKILL_NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 
@@ -156,7 +158,7 @@ const SKILL_NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillKey {
     /// Id of the source it comes from.
-    #[schemars(extend("format" = "uuid"))]
+    #[schemars(regex(pattern = SOURCE_ID))]
     pub source_uuid: String,
     /// Name of the skill.
     #[schemars(regex(pattern = SKILL_NAME))]
@@ -177,7 +179,7 @@ pub struct SkillRef {
     /// Always `structured`.
     pub kind: SkillRefKind,
     /// Id of the source it comes from.
-    #[schemars(extend("format" = "uuid"))]
+    #[schemars(regex(pattern = SOURCE_ID))]
     pub source_uuid: String,
     /// Name of the skill.
     #[schemars(regex(pattern = SKILL_NAME))]
@@ -200,7 +202,7 @@ pub struct SkillsRequest {
     /// Skill to inspect.
     pub skill_key: Option<SkillKey>,
     /// Id of the source to load it from; overrides the key's source.
-    #[schemars(extend("format" = "uuid"))]
+    #[schemars(regex(pattern = SOURCE_ID))]
     pub source: Option<String>,
 }
 

@@ -23,7 +23,7 @@ fn schema<T: JsonSchema>(contract: &Contract) -> Value {
         settings.meta_schema = None;
     });
     let mut value = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
-    replace_formats(&mut value, contract);
+    adapt(&mut value, contract);
     if let Some(root) = value.as_object_mut() {
         root.shift_remove("title");
         root.shift_remove("description");
@@ -32,14 +32,14 @@ fn schema<T: JsonSchema>(contract: &Contract) -> Value {
 }
 
 /// Removes number formats from a schema: clients that do not know them log a warning for each. In an input schema, a
-/// bound takes the place of a format that implies one.
-fn replace_formats(schema: &mut Value, contract: &Contract) {
+/// bound takes the place of a format that implies one. Patterns are only for those who write a value.
+fn adapt(schema: &mut Value, contract: &Contract) {
     const WIDTHS: [&str; 12] = [
         "int8", "int16", "int32", "int64", "int", "uint8", "uint16", "uint32", "uint64", "uint", "float",
         "double",
     ];
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| replace_formats(item, contract)),
+        Value::Array(items) => items.iter_mut().for_each(|item| adapt(item, contract)),
         Value::Object(object) => {
             let is_width = |value: &Value| value.as_str().is_some_and(|name| WIDTHS.contains(&name));
             if object.get("format").is_some_and(is_width) {
@@ -48,7 +48,10 @@ fn replace_formats(schema: &mut Value, contract: &Contract) {
                     object.entry("maximum").or_insert_with(|| u32::MAX.into());
                 }
             }
-            object.values_mut().for_each(|value| replace_formats(value, contract));
+            if !contract.is_deserialize() && object.get("pattern").is_some_and(Value::is_string) {
+                object.shift_remove("pattern");
+            }
+            object.values_mut().for_each(|value| adapt(value, contract));
         }
         _ => {}
     }

@@ -29,7 +29,7 @@ macro_rules! uuid_id {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         #[serde(transparent)]
-        #[schemars(extend("format" = "uuid"))]
+        #[schemars(extend("pattern" = "^[0-9a-fA-F-]{32,36}$"))]
         pub struct $name(#[schemars(with = "String")] Uuid);
 
         impl $name {

@@ -145,14 +145,8 @@ fn check_token(key: &str, token: Option<&str>) -> Result<(), ConfigError> {
 }
 
 fn base_urls(config: &Config) -> Vec<(String, String)> {
-    let hosted = [
-        ("anthropic", &config.providers.anthropic),
-        ("openai", &config.providers.openai),
-        ("gemini", &config.providers.gemini),
-    ];
-    let hosted = hosted.into_iter().filter_map(|(name, provider)| {
-        Some((format!("providers.{name}.base_url"), provider.base_url.clone()?))
-    });
+    let hosted = config.providers.base_urls();
+    let hosted = hosted.map(|(name, url)| (format!("providers.{name}.base_url"), url.clone()));
     let servers = config.self_hosted.servers.iter();
     let servers = servers
         .map(|(name, server)| (format!("self_hosted.servers.{name}.base_url"), server.base_url.clone()));
@@ -237,16 +231,9 @@ fn first_difference(before: &Value, after: &Value, path: &str) -> Option<String>
 /// Returns where the config sends secrets, with the config key responsible for each route.
 fn secret_routes(config: &Config) -> Vec<(String, SecretRoute)> {
     let mut routes = Vec::new();
-    let hosted = [
-        ("anthropic", &config.providers.anthropic),
-        ("openai", &config.providers.openai),
-        ("gemini", &config.providers.gemini),
-    ];
-    for (name, provider) in hosted {
-        if let Some(url) = &provider.base_url {
-            let route = SecretRoute { secret: Secret::Key(name), destination: url.clone() };
-            routes.push((format!("providers.{name}.base_url"), route));
-        }
+    for (name, url) in config.providers.base_urls() {
+        let route = SecretRoute { secret: Secret::Key(name), destination: url.clone() };
+        routes.push((format!("providers.{name}.base_url"), route));
     }
     for (name, server) in &config.self_hosted.servers {
         let key = format!("self_hosted.servers.{name}");

@@ -32,6 +32,14 @@ pub struct ProvidersConfig {
     pub gemini: ProviderConfig,
 }
 
+impl ProvidersConfig {
+    /// Returns the base URLs that are set, with the names of their providers.
+    pub(super) fn base_urls(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let providers = [("anthropic", &self.anthropic), ("openai", &self.openai), ("gemini", &self.gemini)];
+        providers.into_iter().filter_map(|(name, provider)| Some((name, provider.base_url.as_ref()?)))
+    }
+}
+
 /// Connection to a provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -255,8 +255,8 @@ impl AnyOperation {
         let violations = validator.as_ref()?.iter_errors(arguments).map(ValidationError::to_owned);
         let mut messages = violations.filter_map(|violation| {
             let violation = innermost(&violation);
-            let is_bound = !matches!(violation.kind(), ValidationErrorKind::Type { .. });
-            (!(is_bound && self.checks_bounds)).then(|| describe(violation))
+            let is_type = matches!(violation.kind(), ValidationErrorKind::Type { .. });
+            (is_type || !self.checks_bounds).then(|| describe(violation))
         });
         Some(Error::arguments(messages.next()?))
     }
