@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::thread::gettid;
 
 use super::resolve::{At, Last};
-use super::{Gate, files, forks, meta, sockets, tree};
+use super::{Gate, files, meta, processes, sockets, tree};
 use crate::sys::{self, Notification, Reply};
 
 /// Threads that answer calls. One may wait for a slow disk.
@@ -130,8 +130,7 @@ fn dispatch(caller: &Caller) -> Result<Answer, Errno> {
         libc::SYS_connect => sockets::connect(caller, a, &caller.bytes(b, c, sockets::MAX_ADDRESS)?),
         libc::SYS_bind => sockets::bind(caller, a, &caller.bytes(b, c, sockets::MAX_ADDRESS)?),
         libc::SYS_listen => sockets::listen(caller, a, int(b)),
-        libc::SYS_clone => forks::fork(caller),
-        call => forks::about_process(caller, call),
+        call => processes::about_process(caller, call),
     }
 }
 
@@ -168,7 +167,6 @@ fn dispatch_legacy(caller: &Caller) -> Option<Result<Answer, Errno>> {
         libc::SYS_futimesat => {
             caller.object(a, b, Last::Followed).and_then(|object| meta::old_times(caller, &object, c, 1000))
         }
-        libc::SYS_fork | libc::SYS_vfork => forks::fork(caller),
         _ => return None,
     })
 }
