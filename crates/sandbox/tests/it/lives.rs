@@ -124,7 +124,7 @@ fn limits_stop_programs_and_are_reported() {
             let count: u32 = outcome.output.trim().parse().unwrap_or(u32::MAX);
             assert!(count < 320, "{outcome:?}");
         } else {
-            let outcome = scene.run(profile, &python("[os.fork() for _ in range(6)]\ntime.sleep(1000)"));
+            let outcome = scene.run(profile, &python("[os.fork() for _ in range(6)]\ntime.sleep(5)"));
             assert!(
                 outcome.limit == Some(Limit::Processes) || outcome.output.contains("BlockingIOError"),
                 "{profile:?}: {outcome:?}"

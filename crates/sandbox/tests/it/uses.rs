@@ -5,7 +5,7 @@ use meerkat_sandbox::Profile;
 use crate::support::{Scene, profiles};
 
 /// A name, a script, and its output.
-const USES: [(&str, &str, &str); 15] = [
+const USES: [(&str, &str, &str); 17] = [
     (
         "compile and run at once",
         "printf 'int main(){return 0;}' > src/a.c && for i in 1 2 3 4 5; do gcc -o a src/a.c && ./a || exit 1; done; echo ok",
@@ -51,6 +51,16 @@ const USES: [(&str, &str, &str); 15] = [
          && python3 -c 'import os, subprocess; os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0)); \
          p = subprocess.Popen([\"sleep\", \"1000\"], start_new_session=True); os.killpg(p.pid, 9); print(p.wait())'",
         "143\n-9\n",
+    ),
+    (
+        "forks while children exit",
+        "i=0; while [ $i -lt 150 ]; do /bin/true & /bin/true | /bin/true || exit 1; i=$((i+1)); done; wait; echo $i",
+        "150\n",
+    ),
+    (
+        "redirects while children exit",
+        "i=0; while [ $i -lt 150 ]; do /bin/true & echo x > f || exit 1; i=$((i+1)); done; wait; echo $i",
+        "150\n",
     ),
     (
         "many threads",
