@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::thread::gettid;
@@ -77,10 +78,18 @@ fn serve(gate: &Arc<Gate>) {
     loop {
         match sys::receive(listener) {
             Ok(notification) => answer(gate, listener, &notification),
-            Err(Errno::INTR | Errno::NOENT) => {}
+            Err(Errno::INTR) => {}
+            // The caller was interrupted, or none is left.
+            Err(Errno::NOENT) if !is_abandoned(listener) => {}
             Err(_) => return,
         }
     }
+}
+
+/// Returns `true` if no process under the filter is left.
+fn is_abandoned(listener: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(listener, PollFlags::empty())];
+    poll(&mut watched, Some(&Timespec::default())).is_ok() && watched[0].revents().contains(PollFlags::HUP)
 }
 
 fn answer(gate: &Arc<Gate>, listener: BorrowedFd<'_>, notification: &Notification) {
