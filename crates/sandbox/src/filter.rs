@@ -68,7 +68,6 @@ const FAST_OPEN: u32 = 0x2000_0000;
 
 /// Flags of new namespaces.
 const NAMESPACES: u32 = 0x7e02_0080;
-const CLONE_THREAD: u32 = 0x0001_0000;
 
 /// Calls that no program needs and that reach beyond the sandbox: rings that bypass the filter, memory of other
 /// processes, kernel keys and programs, mounts, namespaces, handles, and the machine.
@@ -133,8 +132,11 @@ const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const FILE_SETATTR: c_long = 469;
 
-/// Requests that change attributes of a file that is open for reading, or type into a terminal.
-const REFUSED_REQUESTS: [u32; 9] = [
+/// Requests that change attributes of a file that is open for reading, type into a terminal, or name a process
+/// that gets signals.
+const REFUSED_REQUESTS: [u32; 11] = [
+    0x8901,
+    0x8902,
     0x4008_6602,
     0x4004_6602,
     0x401c_5820,
@@ -145,6 +147,9 @@ const REFUSED_REQUESTS: [u32; 9] = [
     0x5412,
     0x541c,
 ];
+
+/// Commands of `fcntl` that name a process that gets signals.
+const OWNER_COMMANDS: [u32; 2] = [8, 15];
 
 /// Calls that the gate always answers.
 const ASKED: [c_long; 21] = [
@@ -244,14 +249,9 @@ fn rules(needs: Needs) -> Vec<Rule> {
     });
     let requests = REFUSED_REQUESTS.iter().map(|request| when(1, u32::MAX, *request, Action::Deny(EACCES)));
     rules.push(Rule { call: libc::SYS_ioctl, cases: requests.collect() });
-    rules.push(unless_none(libc::SYS_unshare, NAMESPACES, vec![]));
-    let forks = match needs.processes {
-        Processes::Own => vec![],
-        Processes::Shared => {
-            vec![when(0, CLONE_THREAD, CLONE_THREAD, Action::Allow), (None, Action::Ask)]
-        }
-    };
-    rules.push(unless_none(libc::SYS_clone, NAMESPACES, forks));
+    rules.push(refuse_flags(libc::SYS_unshare, NAMESPACES));
+    // Forks are not asked: a signal while the gate is about to receive would make them fail, which no program expects.
+    rules.push(refuse_flags(libc::SYS_clone, NAMESPACES));
     rules.extend(sockets(needs.internet));
     #[cfg(target_arch = "x86_64")]
     rules.push(Rule { call: libc::SYS_open, cases: opening(1) });
@@ -261,11 +261,11 @@ fn rules(needs: Needs) -> Vec<Rule> {
     rules
 }
 
-/// Refuses a call if one of these flags of its first argument is set; else the cases decide.
-fn unless_none(call: c_long, flags: u32, cases: Vec<(Option<Check>, Action)>) -> Rule {
+/// Refuses a call if one of these flags of its first argument is set.
+fn refuse_flags(call: c_long, flags: u32) -> Rule {
     let bits = (0..u32::BITS).map(|bit| 1 << bit).filter(|bit| flags & bit != 0);
     let refused = bits.map(|bit| when(0, bit, bit, Action::Deny(EPERM)));
-    Rule { call, cases: refused.chain(cases).collect() }
+    Rule { call, cases: refused.collect() }
 }
 
 /// Opening without access to content needs no gate: a path only, or the entries of a directory.
@@ -295,9 +295,10 @@ fn sockets(internet: Internet) -> Vec<Rule> {
             .filter(|kind| ![STREAM, SEQPACKET].contains(kind))
             .map(|kind| when(1, KIND_OF_SOCKET, kind, Action::Deny(EACCES))),
     );
-    let pair = cases.iter().skip(3).copied().collect::<Vec<_>>();
     cases.push(when(0, u32::MAX, UNIX, Action::Allow));
     cases.push((None, Action::Deny(EACCES)));
+    // A pair is of no internet protocol.
+    let pair = cases.iter().skip(3).copied().collect();
     let mut rules =
         vec![Rule { call: libc::SYS_socket, cases }, Rule { call: libc::SYS_socketpair, cases: pair }];
     if internet != Internet::Open {
@@ -328,8 +329,8 @@ fn shared_processes() -> Vec<Rule> {
     }
     rules.push(always(libc::SYS_pidfd_send_signal, Action::Deny(ENOSYS)));
     rules.push(always(libc::SYS_listen, Action::Ask));
-    #[cfg(target_arch = "x86_64")]
-    rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| always(call, Action::Ask)));
+    let owners = OWNER_COMMANDS.map(|command| when(1, u32::MAX, command, Action::Deny(EPERM)));
+    rules.push(Rule { call: libc::SYS_fcntl, cases: owners.to_vec() });
     rules
 }
 

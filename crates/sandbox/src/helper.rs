@@ -15,14 +15,15 @@ use rustix::net::{
     socketpair,
 };
 use rustix::process::{
-    DumpableBehavior, Pid, fchdir, getpid, set_child_subreaper, set_dumpable_behavior, umask,
+    DumpableBehavior, Pid, fchdir, getpid, set_child_subreaper, set_dumpable_behavior, test_kill_process,
+    umask,
 };
 use rustix::thread::{UnshareFlags, set_no_new_privs};
 
 use crate::child::{Launch, Restrictions, release_output};
 use crate::filter::{self, Internet, Needs, Processes};
 use crate::gate::{self, Gate, Isolation, View};
-use crate::life::{Life, Watched};
+use crate::life::{Life, Reach, Watched};
 use crate::plan::{FLAG, NOTHING, Plan, Profile, TRIAL};
 use crate::policy::Network;
 use crate::report::{Refusal, Report, Stage};
@@ -71,7 +72,8 @@ fn serve() -> u8 {
     let closed = sys::close_from(3, Closing::Now);
     let Ok(socket) = fcntl_dupfd_cloexec(std::io::stdin(), FIRST_FREE) else { return REFUSED };
     let mut host = UnixStream::from(socket);
-    let started = closed.map_err(refused).and_then(|()| read_plan(&host)).and_then(|plan| start(&plan));
+    let plan = closed.map_err(refused).and_then(|()| read_plan(&host)).and_then(resolve_paths);
+    let started = plan.and_then(|plan| start(&plan));
     match started {
         Ok(mut life) => {
             report(&mut host, &Report::Ready);
@@ -102,6 +104,28 @@ fn read_plan(host: &UnixStream) -> Result<Plan, Refusal> {
     serde_json::from_str(&line).map_err(|_| refused(libc::EINVAL))
 }
 
+/// Replaces paths by the real ones, which the gate compares with those of the objects that it opens.
+fn resolve_paths(mut plan: Plan) -> Result<Plan, Refusal> {
+    let policy = &mut plan.policy;
+    for path in policy.names.roots.iter_mut().chain([&mut policy.temporary]) {
+        let refused = |error: std::io::Error| Refusal {
+            stage: Stage::Mounts,
+            path: Some(path.clone()),
+            error: error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        *path = path.canonicalize().map_err(refused)?;
+    }
+    let home = policy.home.as_ref().and_then(|home| home.canonicalize().ok());
+    policy.home = home.or(policy.home.take());
+    for paths in [&mut policy.names.places, &mut policy.sockets, &mut policy.devices] {
+        let real: Vec<_> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        paths.extend(real);
+        paths.sort();
+        paths.dedup();
+    }
+    Ok(plan)
+}
+
 fn refuse(stage: Stage) -> impl Fn(Errno) -> Refusal {
     move |error| Refusal { stage, path: None, error: error.raw_os_error() }
 }
@@ -124,6 +148,7 @@ fn start(plan: &Plan) -> Result<Life, Refusal> {
     let (socket, launch, failure) = prepare_launch(plan, needs, umask)?;
     let thread_error = |_| at(Stage::Gate)(Errno::AGAIN);
     let listener = gate::start(&gate).map_err(thread_error)?;
+    let reach = if needs.processes == Processes::Own { Reach::Namespace } else { confine_signals() };
     let child = fork(plan.profile, launch)?;
     sys::drop_capabilities().map_err(at(Stage::Gate))?;
     release_output();
@@ -133,7 +158,19 @@ fn start(plan: &Plan) -> Result<Life, Refusal> {
     }
     await_start(failure)?;
     let (limits, roots) = (plan.policy.limits.clone(), plan.policy.writable_roots());
-    Ok(Life::new(gate, Watched { child, profile: plan.profile, proc: own, limits, roots }))
+    Ok(Life::new(gate, Watched { child, reach, proc: own, limits, roots }))
+}
+
+/// Confines the signals of this thread to what it starts from now on, if the kernel can do that.
+fn confine_signals() -> Reach {
+    let is_confined = landlock::signals().is_some_and(|rules| sys::restrict(rules.as_fd()).is_ok());
+    // The host shows that it works: it is the same user's, so it could be signaled otherwise.
+    let host = rustix::process::getppid();
+    if is_confined && host.is_some_and(|host| test_kill_process(host) == Err(Errno::PERM)) {
+        Reach::Domain
+    } else {
+        Reach::Descendants
+    }
 }
 
 /// Restricts the files of this process and all it starts; returns what the gate needs to know.
@@ -147,7 +184,7 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     writable.push(policy.temporary.clone());
     if plan.profile == Profile::Landlock {
         writable.push(SHARED_MEMORY.into());
-        let rules = landlock::files(&writable, &devices, &existing(&policy.names.places))
+        let rules = landlock::files(&writable, &devices, &policy.names.places)
             .map_err(|_| refuse(Stage::Landlock)(Errno::NOSYS))?;
         sys::restrict(rules.as_fd()).map_err(refuse(Stage::Landlock))?;
         let shared = Some(SHARED_MEMORY.into());
@@ -158,12 +195,6 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     writable.extend([SHARED_MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
     let isolation = if policy.network == Network::Full { Isolation::Shared } else { Isolation::Namespace };
     Ok(View { writable, devices: numbers, shared: None, isolation })
-}
-
-/// Returns the real paths of secrets that exist.
-fn existing(places: &[PathBuf]) -> Vec<PathBuf> {
-    let real = places.iter().filter_map(|place| place.canonicalize().ok());
-    places.iter().filter(|place| place.symlink_metadata().is_ok()).cloned().chain(real).collect()
 }
 
 fn device_number(path: &Path) -> Option<(u32, u32)> {

@@ -42,6 +42,12 @@ pub(crate) fn files(
     descriptor(rules)
 }
 
+/// Builds a rule that confines signals to this process and those that it starts; `None` if the kernel has none.
+pub(crate) fn signals() -> Option<OwnedFd> {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).scope(Scope::Signal);
+    Option::from(rules.ok()?.create().ok()?)
+}
+
 /// Builds the rules about other processes and the network; `None` if the kernel has none.
 pub(crate) fn others(network: &Network) -> Option<OwnedFd> {
     let rules =

@@ -14,10 +14,10 @@ use rustix::process::{
 
 use crate::child::exit_code;
 use crate::gate::Gate;
-use crate::plan::Profile;
 use crate::policy::Limits;
 use crate::processes::{descendants, process};
 use crate::report::{Limit, Report};
+use crate::sys;
 
 /// Time for a program to exit after it was signaled.
 const GRACE: Duration = Duration::from_millis(500);
@@ -27,11 +27,22 @@ const CHECK: Duration = Duration::from_millis(250);
 const SHORT: Duration = Duration::from_millis(20);
 const TOO_LARGE: u8 = 128 + 25;
 
+/// The means of ending all that a program started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The end of its first process.
+    Namespace,
+    /// One signal to all, because the kernel confines signals of this thread to them.
+    Domain,
+    /// A signal to each descendant that is found.
+    Descendants,
+}
+
 /// A program to watch.
 pub(crate) struct Watched {
     /// The process whose exit ends the program.
     pub(crate) child: Pid,
-    pub(crate) profile: Profile,
+    pub(crate) reach: Reach,
     pub(crate) proc: OwnedFd,
     pub(crate) limits: Limits,
     pub(crate) roots: Vec<PathBuf>,
@@ -86,7 +97,11 @@ impl Life {
     /// Returns the limit that the program exceeds now.
     fn exceeded(&self) -> Option<Limit> {
         const PAGE: u64 = 4096;
-        let resident: u64 = self.processes().iter().map(|process| process.resident).sum();
+        let processes = self.processes();
+        if self.watched.reach != Reach::Namespace && processes.len() as u64 > self.watched.limits.processes {
+            return Some(Limit::Processes);
+        }
+        let resident: u64 = processes.iter().map(|process| process.resident).sum();
         if resident.saturating_mul(PAGE) > self.watched.limits.memory {
             return Some(Limit::Memory);
         }
@@ -99,7 +114,6 @@ impl Life {
 
     /// Ends everything: a process that still runs is signaled first, then all are killed until none is left.
     fn end(&mut self) {
-        self.gate.close_to_forks();
         if self.status.is_none() {
             self.signal_all(Signal::TERM);
             let started = Instant::now();
@@ -110,12 +124,12 @@ impl Life {
         }
         // A state of a process proves nothing; only the kernel's answer that no child is left does.
         while self.reap() {
-            match self.watched.profile {
-                // The end of the first process ends its namespace.
-                Profile::Namespaces => {
+            match self.watched.reach {
+                Reach::Namespace => {
                     let _ = rustix::process::kill_process(self.watched.child, Signal::KILL);
                 }
-                Profile::SharedProc | Profile::Landlock => self.signal_all(Signal::KILL),
+                Reach::Domain => sys::kill_all_reachable(),
+                Reach::Descendants => self.signal_all(Signal::KILL),
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -38,6 +38,12 @@ pub(crate) fn fork() -> Result<Option<rustix::process::Pid>, Errno> {
     Ok(c_int::try_from(pid).ok().and_then(rustix::process::Pid::from_raw))
 }
 
+/// Kills every process that this thread may signal, except its own. Call it only if that is the program.
+pub(crate) fn kill_all_reachable() {
+    // SAFETY: it takes numbers only.
+    let _ = unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
 /// Ends this process without running any handler.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: it does not return.

@@ -5,9 +5,9 @@
 //! use. No descriptor leaves without a judgment, and a call is continued only if its registers say all.
 
 mod files;
-mod forks;
 mod judge;
 mod meta;
+mod processes;
 mod resolve;
 mod serve;
 mod sockets;
@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::process::Pid;
 
-use self::forks::Forks;
 use self::judge::{Judge, NetworkFiles};
 use self::resolve::Resolver;
 pub(crate) use self::serve::start;
@@ -35,7 +34,6 @@ pub(crate) struct Gate {
     resolver: Resolver,
     judge: Judge,
     sockets: Sockets,
-    forks: Forks,
     /// Held while a name is judged and changed, so that the program cannot change it meanwhile.
     names: Mutex<()>,
     /// Calls that block in a thread of their own.
@@ -61,16 +59,10 @@ impl Gate {
             resolver: Resolver { proc, visible },
             judge,
             sockets: Sockets::new(policy, view.isolation),
-            forks: Forks::new(policy.limits.processes),
             names: Mutex::new(()),
             blocked: Mutex::default(),
             reached: Mutex::default(),
         })
-    }
-
-    /// Stops new processes.
-    pub(crate) fn close_to_forks(&self) {
-        self.forks.close();
     }
 
     /// Interrupts blocked calls whose caller is gone, and returns `true` if others are left.

@@ -4,12 +4,13 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::thread::gettid;
 
 use super::resolve::{At, Last};
-use super::{Gate, files, forks, meta, sockets, tree};
+use super::{Gate, files, meta, processes, sockets, tree};
 use crate::sys::{self, Notification, Reply};
 
 /// Threads that answer calls. One may wait for a slow disk.
@@ -77,10 +78,18 @@ fn serve(gate: &Arc<Gate>) {
     loop {
         match sys::receive(listener) {
             Ok(notification) => answer(gate, listener, &notification),
-            Err(Errno::INTR | Errno::NOENT) => {}
+            Err(Errno::INTR) => {}
+            // The caller was interrupted, or none is left.
+            Err(Errno::NOENT) if !is_abandoned(listener) => {}
             Err(_) => return,
         }
     }
+}
+
+/// Returns `true` if no process under the filter is left.
+fn is_abandoned(listener: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(listener, PollFlags::empty())];
+    poll(&mut watched, Some(&Timespec::default())).is_ok() && watched[0].revents().contains(PollFlags::HUP)
 }
 
 fn answer(gate: &Arc<Gate>, listener: BorrowedFd<'_>, notification: &Notification) {
@@ -130,8 +139,7 @@ fn dispatch(caller: &Caller) -> Result<Answer, Errno> {
         libc::SYS_connect => sockets::connect(caller, a, &caller.bytes(b, c, sockets::MAX_ADDRESS)?),
         libc::SYS_bind => sockets::bind(caller, a, &caller.bytes(b, c, sockets::MAX_ADDRESS)?),
         libc::SYS_listen => sockets::listen(caller, a, int(b)),
-        libc::SYS_clone => forks::fork(caller),
-        call => forks::about_process(caller, call),
+        call => processes::about_process(caller, call),
     }
 }
 
@@ -168,7 +176,6 @@ fn dispatch_legacy(caller: &Caller) -> Option<Result<Answer, Errno>> {
         libc::SYS_futimesat => {
             caller.object(a, b, Last::Followed).and_then(|object| meta::old_times(caller, &object, c, 1000))
         }
-        libc::SYS_fork | libc::SYS_vfork => forks::fork(caller),
         _ => return None,
     })
 }

@@ -68,7 +68,7 @@ pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<
 
 fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Errno> {
     let gate = &caller.gate;
-    if source.file_type()? == FileType::Directory {
+    if leads_to_directory(source)? {
         gate.judge.name("rename", &from.path, Access::MoveDir)?;
         return gate.judge.name("rename", &from.path, Access::Create);
     }
@@ -76,6 +76,11 @@ fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Err
         return gate.judge.name("rename", &from.path, Access::Create);
     }
     gate.judge.name("rename", &from.path, Access::Rename)
+}
+
+/// Returns `true` if a name may stand for all that a directory contains.
+fn leads_to_directory(object: &Object) -> Result<bool, Errno> {
+    Ok(matches!(object.file_type()?, FileType::Directory | FileType::Symlink))
 }
 
 /// A name may be taken if it is not guarded, and if no secret of the user is lost.
@@ -86,7 +91,7 @@ fn judge_destination(
     replaced: Option<&Object>,
 ) -> Result<(), Errno> {
     let judge = &caller.gate.judge;
-    if source.file_type()? == FileType::Directory {
+    if leads_to_directory(source)? {
         judge.name("rename", &to.path, Access::MoveDir)?;
     }
     judge.name("rename", &to.path, Access::Create)?;
@@ -118,9 +123,12 @@ pub(super) fn link(caller: &Caller, from: &At, to: &At, flags: i32) -> Result<An
     Ok(Answer::Value(0))
 }
 
-/// Creates a symlink.
+/// Creates a symlink, which may lead to a directory with everything in it.
 pub(super) fn symlink(caller: &Caller, text: &[u8], at: &At) -> Result<Answer, Errno> {
-    add(caller, at, Access::Create, |name| symlinkat(text, &name.parent.fd, &*name.leaf))
+    add(caller, at, Access::MoveDir, |name| {
+        caller.gate.judge.name("create", &name.path, Access::Create)?;
+        symlinkat(text, &name.parent.fd, &*name.leaf)
+    })
 }
 
 /// Creates a directory.

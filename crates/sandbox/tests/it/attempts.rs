@@ -87,6 +87,11 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("make a file that points to a git directory", "echo 'gitdir: x' > src/.git"),
     ("replace the git directory", "mv .git g && mkdir .git"),
     ("move hooks into place", "mkdir -p m/hooks && echo x > m/hooks/h && mv m .git/modules"),
+    ("link a directory of git", "rm -rf .git/modules; mkdir m && ln -s ../m .git/modules"),
+    (
+        "move a link into the git directory",
+        "rm -rf .git/modules; mkdir m && ln -s ../m l && mv l .git/modules",
+    ),
     ("redirect the git directory", "echo ../src > .git/commondir"),
     ("remove git config", "rm .git/config"),
     ("make a hook executable", "chmod 755 .git/hooks/applypatch-msg.sample"),

@@ -162,3 +162,19 @@ fn shared_memory_of_others_is_out_of_reach() {
     }
     std::fs::remove_file(&name).unwrap();
 }
+
+#[test]
+fn full_network_reaches_loopback_but_no_sockets() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        scene.policy.network = Network::Full;
+        let others = Others::start(&scene);
+        let (mut reached, mut wrong) = (Vec::new(), Vec::new());
+        for (name, script) in others.attempts() {
+            let outcome = scene.run(profile, &script);
+            let _ = std::fs::remove_file(scene.path("work/l"));
+            if outcome.code == 0 { reached.push(name) } else { wrong.push(outcome) }
+        }
+        assert_eq!(reached, ["loopback", "loopback over IPv6", "fast open"], "{profile:?}: {wrong:#?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Starting programs.
 
+use meerkat_sandbox::{Profile, Refusal, Stage};
+
 use crate::support::{Scene, profiles};
 
 #[test]
@@ -18,5 +20,81 @@ fn granted_files_can_be_read_and_written() {
         let outcome =
             scene.run(profile, "cat readme && echo new > src/file && cat src/file && cat ../outside/file");
         assert_eq!((outcome.code, &*outcome.output), (0, "hellonew\noutside"), "{profile:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn home_and_its_parents_are_never_writable() {
+    for profile in profiles().iter().copied() {
+        for root in ["home", ""] {
+            let mut scene = Scene::new();
+            scene.policy.names.roots = vec![scene.path(root)];
+            let outcome = scene.run(profile, "echo x > $HOME/.profile; echo x > readme; cat readme");
+            assert_eq!(outcome.output.lines().last(), Some("hello"), "{profile:?}: {outcome:?}");
+            assert!(!scene.path("home/.profile").exists(), "{profile:?}");
+        }
+    }
+}
+
+#[test]
+fn symlinked_roots_and_secrets_are_resolved() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        std::fs::create_dir(scene.path("vault")).unwrap();
+        std::fs::write(scene.path("vault/key"), "hidden").unwrap();
+        std::os::unix::fs::symlink(scene.path("vault"), scene.path("home/.keys")).unwrap();
+        std::os::unix::fs::symlink(scene.path("work"), scene.path("linked")).unwrap();
+        scene.policy.names.places.push(scene.path("home/.keys"));
+        scene.policy.names.roots = vec![scene.path("linked")];
+        let outcome = scene.run(profile, "echo x > new && cat new; cat ~/.keys/key ../vault/key .env");
+        assert!(outcome.output.starts_with("x\n") && !outcome.output.contains("hidden"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn missing_roots_refuse_the_program() {
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        let mut plan = scene.plan(profile, "true");
+        plan.policy.names.roots = vec![scene.path("missing")];
+        let expected = Refusal { stage: Stage::Mounts, path: Some(scene.path("missing")), error: 2 };
+        assert_eq!(scene.refusal(&plan), expected, "{profile:?}");
+    }
+}
+
+#[test]
+fn secrets_that_appear_later_stay_closed() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        scene.policy.names.places.push(scene.path("outside/later"));
+        let script = "mkfifo p q; echo up > p & read go < q; cat ../outside/later/key ../outside/.env.later; echo done";
+        let running = scene.start(profile, &format!("echo; {script}"));
+        while !scene.path("work/q").exists() {
+            std::thread::yield_now();
+        }
+        std::fs::create_dir(scene.path("outside/later")).unwrap();
+        for secret in ["outside/later/key", "outside/.env.later"] {
+            std::fs::write(scene.path(secret), "hidden").unwrap();
+        }
+        std::fs::write(scene.path("work/q"), "go\n").unwrap();
+        let outcome = running.finish();
+        assert!(outcome.output.ends_with("done\n") && !outcome.output.contains("hidden"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn unexaminable_secrets_refuse_the_program() {
+    // Nobody but root may look into this directory, and root not from a namespace.
+    let scene = Scene::new();
+    let place = if scene.run_outside("chown 54321:54321 $BASE/outside && chmod 0 $BASE/outside") {
+        scene.path("outside/secret")
+    } else {
+        "/root/secret".into()
+    };
+    for profile in profiles().iter().copied().filter(|profile| *profile != Profile::Landlock) {
+        let mut plan = scene.plan(profile, "true");
+        plan.policy.names.places.push(place.clone());
+        let expected = Refusal { stage: Stage::Secrets, path: Some(place.clone()), error: 13 };
+        assert_eq!(scene.refusal(&plan), expected, "{profile:?}");
     }
 }

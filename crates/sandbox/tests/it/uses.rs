@@ -5,7 +5,7 @@ use meerkat_sandbox::Profile;
 use crate::support::{Scene, profiles};
 
 /// A name, a script, and its output.
-const USES: [(&str, &str, &str); 12] = [
+const USES: [(&str, &str, &str); 17] = [
     (
         "compile and run at once",
         "printf 'int main(){return 0;}' > src/a.c && for i in 1 2 3 4 5; do gcc -o a src/a.c && ./a || exit 1; done; echo ok",
@@ -39,6 +39,33 @@ const USES: [(&str, &str, &str); 12] = [
         "metadata in the workspace",
         "chmod 600 readme && touch -d 2001-01-01 readme && mkdir -p a/b/c && ln -s ../readme a/l && ln readme a/h && mv a z && rm -r z/b && stat -c '%a %Y' readme && cat z/l",
         "600 978307200\nhello",
+    ),
+    (
+        "modes of new files",
+        "umask 027; echo > a; mkdir b; umask 077; mkfifo c; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d\")'; stat -c %a a b c d",
+        "640\n750\n600\n700\n",
+    ),
+    (
+        "own processes",
+        "sleep 1000 & kill $!; wait $! 2>/dev/null; echo $?; renice -n 5 -p $$ >/dev/null && prlimit --pid $$ --nofile=64:64 \
+         && python3 -c 'import os, subprocess; os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0)); \
+         p = subprocess.Popen([\"sleep\", \"1000\"], start_new_session=True); os.killpg(p.pid, 9); print(p.wait())'",
+        "143\n-9\n",
+    ),
+    (
+        "forks while children exit",
+        "i=0; while [ $i -lt 150 ]; do /bin/true & /bin/true | /bin/true || exit 1; i=$((i+1)); done; wait; echo $i",
+        "150\n",
+    ),
+    (
+        "redirects while children exit",
+        "i=0; while [ $i -lt 150 ]; do /bin/true & echo x > f || exit 1; i=$((i+1)); done; wait; echo $i",
+        "150\n",
+    ),
+    (
+        "many threads",
+        "python3 -c 'import threading\nt=[threading.Thread(target=lambda:[open(\"readme\").read() for _ in range(50)]) for _ in range(16)]\n[x.start() for x in t];[x.join() for x in t];print(1)'",
+        "1\n",
     ),
     ("search", "grep -rls hello . || true", "./readme\n"),
     (
