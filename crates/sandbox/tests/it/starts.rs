@@ -84,7 +84,7 @@ fn secrets_that_appear_later_stay_closed() {
 
 #[test]
 fn unexaminable_secrets_refuse_the_program() {
-    // Nobody but root may look into this directory, and root not from a namespace.
+    // Only root may look into this directory, and not from a namespace.
     let scene = Scene::new();
     let place = if scene.run_outside("chown 54321:54321 $BASE/outside && chmod 0 $BASE/outside") {
         scene.path("outside/secret")
