@@ -5,10 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use meerkat::operations::{AnyOperation, Archive, Impact, Operation as _};
 use meerkat::{AgentEvent, Error, EventEnvelope, Runtime, SessionId};
-use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::task::spawn_blocking;
 
 use super::host::LazyRuntime;
 use super::tools::Outcome;
@@ -50,15 +48,15 @@ impl RuntimeAccess {
         Ok(runtime)
     }
 
-    /// Returns `true` if runs can be stored. A realm that does not exist yet is created by the first run.
-    pub(super) async fn is_writable(&self) -> bool {
+    /// Returns `true` if runs can start. A realm that does not exist yet is created by the first run.
+    pub(super) async fn is_ready(&self) -> bool {
         if self.host.is_fresh() {
             return true;
         }
-        let Ok(runtime) = self.runtime().await else { return false };
-        let threads = Handle::current();
-        let check = spawn_blocking(move || threads.block_on(runtime.check_writable()));
-        matches!(check.await, Ok(Ok(())))
+        match self.runtime().await {
+            Ok(runtime) => runtime.health().await.is_ready(),
+            Err(_) => false,
+        }
     }
 
     /// Notifies the watchers of a session of the change, and all clients if the session was archived.

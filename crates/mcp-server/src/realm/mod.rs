@@ -95,7 +95,7 @@ impl Service for RealmService {
     }
 
     async fn is_ready(&self) -> bool {
-        self.access.is_writable().await
+        self.access.is_ready().await
     }
 
     async fn refresh(&self) {
