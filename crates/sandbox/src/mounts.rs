@@ -17,7 +17,7 @@ use crate::report::{Refusal, Stage};
 use crate::sys;
 
 /// Directories that show the temporary directory of the program.
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+pub(crate) const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
 fn refuse(stage: Stage, path: Option<&Path>, error: impl Into<std::io::Error>) -> Refusal {
     let error = error.into().raw_os_error().unwrap_or(libc::EIO);

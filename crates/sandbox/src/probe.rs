@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::mounts::TEMPORARY;
 use crate::names::Names;
 use crate::plan::{FLAG, NOTHING, Plan, Profile};
 use crate::policy::{Limits, Network, Program, SandboxPolicy};
@@ -70,7 +71,7 @@ fn attempt(profile: Profile, helper: &Path, scratch: &Path) -> Result<(), Refusa
         environment: Vec::new(),
         directory: "/".into(),
     };
-    let plan = Plan { profile, policy: empty_policy(scratch), program };
+    let plan = Plan { profile, policy: empty_policy(helper, scratch), program };
     let mut command = Command::new(helper);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (mut child, mut control) =
@@ -90,12 +91,15 @@ fn attempt(profile: Profile, helper: &Path, scratch: &Path) -> Result<(), Refusa
     }
 }
 
-/// Returns a policy that grants nothing but a directory for temporary files.
-pub(crate) fn empty_policy(temporary: &Path) -> SandboxPolicy {
+/// Returns a policy that grants nothing but a directory for temporary files. The helper runs itself in the sandbox, so
+/// its own directory is shown where it would be hidden.
+pub(crate) fn empty_policy(helper: &Path, temporary: &Path) -> SandboxPolicy {
+    let hidden = TEMPORARY.iter().any(|dir| helper.starts_with(dir));
+    let roots = helper.parent().filter(|_| hidden).map(Path::to_owned).into_iter().collect();
     SandboxPolicy {
         home: None,
         temporary: temporary.to_owned(),
-        names: Names::default(),
+        names: Names { roots, ..Names::default() },
         network: Network::Own { loopback: Vec::new() },
         sockets: Vec::new(),
         devices: Vec::new(),

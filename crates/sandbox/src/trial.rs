@@ -83,8 +83,8 @@ pub struct Property {
 pub fn try_profile(profile: Profile, helper: &Path, scratch: &Path) -> io::Result<Vec<Property>> {
     let scratch = &scratch.canonicalize()?;
     let _sockets = plant(scratch)?;
-    let mut policy = empty_policy(&scratch.join("temporary"));
-    policy.names.roots = vec![scratch.join("work")];
+    let mut policy = empty_policy(helper, &scratch.join("temporary"));
+    policy.names.roots.push(scratch.join("work"));
     policy.names.places = vec![scratch.join("secret")];
     policy.names.patterns = vec![".env".to_owned()];
     let program = Program {

@@ -34,7 +34,7 @@ const MAX_FAILURES: u32 = 5;
 /// Connection time after which the failure count is reset.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 /// Connection time below which a server without a single call counts as broken.
-const MIN_USEFUL: Duration = Duration::from_secs(2);
+const MIN_USEFUL: Duration = Duration::from_secs(10);
 /// Maximum number of servers that start to connect at once. More would only compete with the runs for the processor.
 pub(crate) const MAX_CONNECTING: usize = 8;
 /// Time after which a connecting server is only slow, and the next one may start.

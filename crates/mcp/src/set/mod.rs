@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, TransportConfig};
 use crate::era::EraCache;
 use crate::lock;
 use crate::options::ServerSetOptions;
@@ -192,15 +192,18 @@ impl ServerSet {
         for server in self.all() {
             let Some(link) = server.link() else { continue };
             let Err(error) = link.list_tools(limit).await else { continue };
-            if let CallError::Closed = error {
+            let local = matches!(server.config.transport, TransportConfig::Stdio { .. });
+            // A request that cannot be written is the first sign that a process has exited.
+            if matches!(error, CallError::Closed) || local && matches!(error, CallError::Unreachable(_)) {
                 let mut changed = self.changed.subscribe();
                 let disconnected = async {
                     while server.state() == ServerState::Ready && changed.changed().await.is_ok() {}
                 };
-                let _ = timeout(limit, disconnected).await;
-            } else {
-                server.note_error(format!("cannot list its tools again: {error}"));
+                if timeout(limit, disconnected).await.is_ok() {
+                    continue;
+                }
             }
+            server.note_error(format!("cannot list its tools again: {error}"));
         }
     }
 

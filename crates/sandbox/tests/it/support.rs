@@ -194,10 +194,12 @@ pub(crate) fn helper() -> PathBuf {
     test.parent().unwrap().parent().unwrap().join("examples/sandbox_host")
 }
 
-/// Creates a directory that is not below a directory for temporary files, if the user can.
+/// Creates a directory that is not below a directory for temporary files, which a sandbox replaces, if the user can.
 #[expect(clippy::disallowed_methods, reason = "an ordinary user cannot write to the directory of the build")]
 fn scratch() -> tempfile::TempDir {
     let home = std::env::home_dir().unwrap_or_default();
-    let candidates = [PathBuf::from(env!("CARGO_TARGET_TMPDIR")), home, std::env::temp_dir()];
-    candidates.iter().find_map(|dir| tempfile::tempdir_in(dir).ok()).expect("a writable directory")
+    let candidates = [PathBuf::from(env!("CARGO_TARGET_TMPDIR")), home, PathBuf::from("/opt")];
+    let lasting = candidates.iter().filter(|dir| !dir.starts_with("/tmp") && !dir.starts_with("/var/tmp"));
+    let mut dirs = lasting.cloned().chain([std::env::temp_dir()]);
+    dirs.find_map(|dir| tempfile::tempdir_in(dir).ok()).expect("a writable directory")
 }
