@@ -17,11 +17,11 @@ use crate::scope::Scope;
 
 pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliError> {
     let options = scope.options()?;
-    let greeting = format!("rkat: realm `{}`", options.realm);
+    let (greeting, realm_dir) = (format!("rkat: realm `{}`", options.realm), options.dir());
     let token = TokenOptions {
         no_token: serve.no_token,
         file: serve.token_file,
-        realm_dir: options.dir(),
+        realm_dir: realm_dir.clone(),
         ..TokenOptions::default()
     };
     let token = compose::client_token(token).map_err(CliError::Listen)?;
@@ -45,7 +45,7 @@ pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliErro
         }
     };
     let clients = async {
-        let served = compose::listen(&server, listen, scope.surface, &greeting).await;
+        let served = compose::listen(&server, listen, scope.surface, &greeting, realm_dir).await;
         shutdown.cancel();
         served
     };
