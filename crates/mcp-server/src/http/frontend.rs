@@ -17,6 +17,7 @@ use super::access_log::{AccessLine, Operation};
 use super::bodies::{Bodies, BodyError};
 use super::guard::{Access, Rejection};
 use super::probes::{self, HEALTH, READY, Readiness};
+use super::refusals::Refusals;
 use super::sessions::{Batch, Sessions};
 use super::{cors, deferred};
 use crate::protocol::{Connection, InvalidMessage, Protocol, Service, batch, not_json};
@@ -31,6 +32,7 @@ pub(super) struct Frontend<S> {
     pub(super) access: Access,
     pub(super) bodies: Bodies,
     pub(super) readiness: Readiness,
+    pub(super) refusals: Arc<Refusals>,
     pub(super) protocol: Protocol<S>,
 }
 
@@ -142,7 +144,13 @@ async fn admit<S: Service>(
         return next.run(request).await;
     }
     let line = AccessLine::new(&request);
-    line.follow(checked(&front, request, next).await)
+    let (client, is_index) = (line.client(), request.uri().path() == "/");
+    let response = checked(&front, request, next).await;
+    // The page also reports whether the server is ready.
+    if !is_index {
+        front.refusals.add(response.status(), client);
+    }
+    line.follow(response)
 }
 
 async fn checked<S: Service>(

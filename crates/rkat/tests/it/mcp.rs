@@ -268,7 +268,9 @@ fn server_that_exits_after_listing_is_not_ready() {
     let tested = rkat.args(["mcp", "test", "brief"]).run();
     let reason = "it disconnected right after listing its tools; the process exited (exit status: 0)";
     assert!(tested.code == Some(1) && tested.stderr.contains(reason), "{tested}");
-    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run().json();
+    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run();
+    assert_eq!(listed.code, Some(1), "no server is ready: {listed}");
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let error = listed["servers"][0]["last_error"].as_str().unwrap_or_default();
     assert!(error.contains(reason), "{listed}");
 }
