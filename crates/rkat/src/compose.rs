@@ -145,9 +145,15 @@ pub(crate) async fn listen(
             _ if !out::is_json() => out::print_token(&format!("{}: {line}", surface.name())),
             Some(dir) => {
                 let file = dir.join(meerkat::token::FILE_NAME);
-                out::stderr_line(&format!("{}: clients send the token in `{}`", surface.name(), file.display()));
+                out::stderr_line(&format!(
+                    "{}: clients send the token in `{}`",
+                    surface.name(),
+                    file.display()
+                ));
             }
-            None => out::warn("the token of clients is in no file; choose it with RKAT_TOKEN or `--token-file`"),
+            None => {
+                out::warn("the token of clients is in no file; choose it with RKAT_TOKEN or `--token-file`")
+            }
         }
     };
     server.listen(listen, announce).await
@@ -178,10 +184,5 @@ pub(crate) fn telemetry(
     }
     warnings.iter().for_each(out::warn);
     let log = log.or_else(|| (default_log == DefaultLog::Warnings).then(LogFilter::warnings));
-    Telemetry::start(TelemetryOptions {
-        log: log.map(|filter| (filter, sink)),
-        log_format,
-        otlp,
-        redactor,
-    })
+    Telemetry::start(TelemetryOptions { log: log.map(|filter| (filter, sink)), log_format, otlp, redactor })
 }

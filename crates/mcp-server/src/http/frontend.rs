@@ -226,7 +226,9 @@ fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
 async fn index<S: Service>(State(front): State<Arc<Frontend<S>>>) -> Response<Body> {
     let (status, note) = match front.is_ready().await {
         true => (StatusCode::OK, ""),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "\nIt cannot serve requests now; its log has the reason.\n"),
+        false => {
+            (StatusCode::SERVICE_UNAVAILABLE, "\nIt cannot serve requests now; its log has the reason.\n")
+        }
     };
     let text = format!(
         "{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n{note}",

@@ -125,7 +125,8 @@ impl IdScanner {
     }
 
     fn end_field(&mut self) {
-        let value = std::mem::take(&mut self.is_id).then(|| serde_json::from_slice::<Value>(&self.field).ok());
+        let value =
+            std::mem::take(&mut self.is_id).then(|| serde_json::from_slice::<Value>(&self.field).ok());
         let is_valid = |value: &Value| value.is_string() || value.is_number();
         self.id = value.flatten().filter(is_valid).or_else(|| self.id.take());
         self.field.clear();
@@ -192,7 +193,10 @@ mod tests {
         };
         let one = r#"{"id":1,"params":{"id":5,"x":["\ud800"]}}"#;
         assert_eq!(answered(one), json!(1));
-        assert_eq!(answered(&format!(" [{one}, {{\"method\":\"n\"}}, 7, {{\"id\" : \"b\"}}]")), json!([1, "b"]));
+        assert_eq!(
+            answered(&format!(" [{one}, {{\"method\":\"n\"}}, 7, {{\"id\" : \"b\"}}]")),
+            json!([1, "b"])
+        );
         assert_eq!(answered(&format!("[{one}")), json!(null));
         assert_eq!(answered("[{\"id\":{\"id\":1}},{\"id\":null},[\"id\",1]]"), json!(null));
         let many = |count| format!("[{}]", vec![one; count].join(","));

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 
 use meerkat::skills::Effect;
 use meerkat::{
-    Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets,
-    check_sandbox,
+    Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets, check_sandbox,
 };
 use serde::Serialize;
 use serde_json::json;

@@ -85,9 +85,8 @@ async fn contents(host: &LazyRuntime, scope: &Scope, skills: &Skills) -> String 
     parts.push(count(tools_list().len(), "tool"));
     parts.push(count(skills.catalog().load().await.active().count(), "skill"));
     if let Ok(LoadedServerFiles { entries, trust }) = scope.server_files().load() {
-        let is_trusted = |server: &SourcedServer| {
-            server.scope == FileScope::User || trust == ProjectTrust::Trusted
-        };
+        let is_trusted =
+            |server: &SourcedServer| server.scope == FileScope::User || trust == ProjectTrust::Trusted;
         let started = |server: &&SourcedServer| server.config.enabled && is_trusted(server);
         parts.push(count(entries.servers.iter().filter(started).count(), "MCP server"));
     }

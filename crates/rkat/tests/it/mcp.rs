@@ -213,7 +213,10 @@ fn optional_server_may_be_dead_next_to_a_ready_one() {
     rkat.args(["mcp", "add", "gone", "--", "no-such-program"]).run().text();
     let doctor = rkat.args(["doctor"]).run();
     assert_eq!(doctor.code, Some(0), "{doctor}");
-    assert!(doctor.stdout.contains("warning  servers: runs start without `gone`, which is not ready: "), "{doctor}");
+    assert!(
+        doctor.stdout.contains("warning  servers: runs start without `gone`, which is not ready: "),
+        "{doctor}"
+    );
     assert_eq!(rkat.args(["mcp", "list", "--live"]).run().code, Some(0));
 }
 
@@ -222,7 +225,8 @@ fn required_server_without_its_variable_fails_the_checks() {
     let rkat = with_server();
     rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
     rkat.args(["mcp", "add", "api", "--url", "https://${NO_SUCH_HOST}/mcp"]).run().text();
-    let check = || [&["doctor"][..], &["mcp", "list", "--live"]].map(|args| rkat.args(args.iter().copied()).run());
+    let check =
+        || [&["doctor"][..], &["mcp", "list", "--live"]].map(|args| rkat.args(args.iter().copied()).run());
     assert_eq!(check().map(|done| done.code), [Some(0), Some(0)]);
     let path = rkat.work().join(".rkat/mcp.toml");
     let file = std::fs::read_to_string(&path).unwrap();

@@ -175,7 +175,12 @@ mod tests {
     use crate::{Change, Owner, OwnerRecord, SessionQuery, SqliteStore, Store as _, Transaction};
 
     fn unwritable(path: &Path, mark: StoreMark) -> Unwritable {
-        Unwritable { path: path.to_owned(), peers: Peers::new(Uuid::nil(), path), mark, failures: FailureLog::default() }
+        Unwritable {
+            path: path.to_owned(),
+            peers: Peers::new(Uuid::nil(), path),
+            mark,
+            failures: FailureLog::default(),
+        }
     }
 
     #[test]

@@ -85,7 +85,9 @@ fn stdio_rejects_invalid_batches_atomically() {
     assert_rejected(&mut client, json!([]), "empty");
     client.send(&json!([ping(1), 7, { "jsonrpc": "2.0", "id": "b", "method": 5 }]));
     assert_eq!(rejected_ids(&next_batch(&mut client), -32600, "item 1"), [json!(1), json!("b")]);
-    client.send_raw(b"[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\",\"params\":{\"a\":\"\\ud800\",\"b\":1e400}}]\n");
+    client.send_raw(
+        b"[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\",\"params\":{\"a\":\"\\ud800\",\"b\":1e400}}]\n",
+    );
     assert_eq!(rejected_ids(&next_batch(&mut client), -32600, "item 0"), [json!(2)]);
     client.send_raw(b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\",\"params\":{\"a\":NaN}}]\n");
     assert_eq!(rejected_ids(&next_batch(&mut client), -32700, "not JSON"), [json!(3)]);
