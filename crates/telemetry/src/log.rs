@@ -88,7 +88,7 @@ impl LogLayer {
         };
         let fields: Map<_, _> =
             fields.into_iter().map(|(name, found)| (name.to_owned(), value(found))).collect();
-        json_line(*metadata.level(), metadata.target(), &self.redactor.redact(message.trim_end()), fields)
+        json_line(*metadata.level(), metadata.target(), &self.redactor.redact(message.trim_end()), &fields)
     }
 }
 
@@ -121,10 +121,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
 /// masked already.
 #[must_use]
 pub fn json_message(level: Level, target: &str, message: &str) -> String {
-    json_line(level, target, message, Map::new())
+    json_line(level, target, message, &Map::new())
 }
 
-fn json_line(level: Level, target: &str, message: &str, fields: Map<String, Value>) -> String {
+fn json_line(level: Level, target: &str, message: &str, fields: &Map<String, Value>) -> String {
     json!({
         "time": now(),
         "level": level.as_str().to_ascii_lowercase(),

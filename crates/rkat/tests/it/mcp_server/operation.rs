@@ -139,7 +139,7 @@ fn json_log_is_all_json() {
     fs::write(env.path(".rkat/mcp.toml"), file).expect("a file");
     let arguments = ["--realm", "test", "--http", "127.0.0.1:0", "--log-format", "json"];
     for realm_is_damaged in [false, true] {
-        let mut web = Web::spawn(&env, &mut env.limited("-n 100", &arguments));
+        let mut web = Web::spawn(&env, &mut env.limited("-n 250", &arguments));
         let token = fs::read_to_string(env.state().join("test/token")).expect("a token");
         let client = Client::new(web.address().to_owned(), Some(token.trim().to_owned()));
         assert_eq!(client.send("GET", "/mcp", &[("authorization", "Bearer x")], b"").status, 401);
