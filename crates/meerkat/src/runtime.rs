@@ -168,6 +168,15 @@ impl Runtime {
         Ok(resolved.is_ok_and(|resolved| resolved.model.info().id == OFFLINE_MODEL_ID))
     }
 
+    /// Returns the model of sessions that name none.
+    ///
+    /// # Errors
+    /// Returns an error if the config cannot be read, or the model cannot be used, for example without its key.
+    pub async fn default_model(&self) -> Result<String, Error> {
+        let config = self.parts.config.get().await?.config;
+        Ok(self.parts.models.resolve(None, None, &config)?.model.info().id.clone())
+    }
+
     #[cfg(feature = "mcp")]
     pub(crate) fn servers(&self) -> &crate::McpServers {
         &self.parts.servers

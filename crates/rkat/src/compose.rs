@@ -1,5 +1,6 @@
 //! Composition root of both binaries: builds runtimes and servers from the scope and the environment.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use meerkat::skills::{Roots, Trust};
@@ -127,18 +128,33 @@ pub(crate) fn client_token(options: TokenOptions) -> Result<ClientToken, ListenE
     Ok(token)
 }
 
-/// Serves clients over HTTP. The greeting, the URL, and the realm's own token are printed once clients can connect.
+/// Serves clients over HTTP. The greeting, the URL, and the realm's own token are printed once clients can connect. A
+/// JSON log goes to a collector, so it gets only the path of the token's file in the realm's directory.
 pub(crate) async fn listen(
     server: &Server,
     listen: Listen,
     surface: Surface,
     greeting: &str,
+    realm_dir: Option<PathBuf>,
 ) -> Result<(), ListenError> {
     let token = listen.token.clone();
     let announce = |address| {
         out::stderr_line(&format!("{greeting}, listening on http://{address}/mcp"));
-        let line = token.connect_line(address);
-        line.iter().for_each(|line| out::print_token(&format!("{}: {line}", surface.name())));
+        let Some(line) = token.connect_line(address) else { return };
+        match realm_dir {
+            _ if !out::is_json() => out::print_token(&format!("{}: {line}", surface.name())),
+            Some(dir) => {
+                let file = dir.join(meerkat::token::FILE_NAME);
+                out::stderr_line(&format!(
+                    "{}: clients send the token in `{}`",
+                    surface.name(),
+                    file.display()
+                ));
+            }
+            None => {
+                out::warn("the token of clients is in no file; choose it with RKAT_TOKEN or `--token-file`")
+            }
+        }
     };
     server.listen(listen, announce).await
 }
@@ -161,12 +177,12 @@ pub(crate) fn telemetry(
 ) -> Telemetry {
     let redactor = out::secrets();
     let Settings { log, log_format, otlp, warnings } = env::telemetry(surface.name(), &redactor);
-    warnings.iter().for_each(|warning| sink(&format!("warning: {warning}")));
+    let log_format = format.or(log_format).unwrap_or_default();
+    // Other commands print messages for people.
+    if default_log == DefaultLog::Warnings && log_format == LogFormat::Json {
+        out::set_json();
+    }
+    warnings.iter().for_each(out::warn);
     let log = log.or_else(|| (default_log == DefaultLog::Warnings).then(LogFilter::warnings));
-    Telemetry::start(TelemetryOptions {
-        log: log.map(|filter| (filter, sink)),
-        log_format: format.or(log_format).unwrap_or_default(),
-        otlp,
-        redactor,
-    })
+    Telemetry::start(TelemetryOptions { log: log.map(|filter| (filter, sink)), log_format, otlp, redactor })
 }

@@ -74,13 +74,16 @@ pub fn main() -> ExitCode {
 /// Starts the log and traces. A server must not wait for a reader of its log.
 fn telemetry(command: &Command) -> Telemetry {
     match command {
-        Command::Serve(args) => {
-            compose::telemetry(Surface::Rkat, Arc::new(out::queue), DefaultLog::Warnings, args.log_format)
-        }
+        Command::Serve(args) => compose::telemetry(
+            Surface::Rkat,
+            Arc::new(out::queue_log_line),
+            DefaultLog::Warnings,
+            args.log_format,
+        ),
         Command::Hub(_) => {
-            compose::telemetry(Surface::Rkat, Arc::new(out::queue), DefaultLog::Warnings, None)
+            compose::telemetry(Surface::Rkat, Arc::new(out::queue_log_line), DefaultLog::Warnings, None)
         }
-        _ => compose::telemetry(Surface::Rkat, Arc::new(out::stderr_line), DefaultLog::Off, None),
+        _ => compose::telemetry(Surface::Rkat, Arc::new(out::log_line), DefaultLog::Off, None),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `rkat-mcp`: Meerkat as an MCP server, over stdio or HTTP. Stdout belongs to the protocol; everything else goes to
 //! stderr. Exit codes: 0 success, 1 failure, 2 invalid command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser as _;
-use meerkat::{ConfigAccess, RealmOptions, RealmOrigin};
+use meerkat::{ConfigAccess, RealmOrigin};
 use meerkat_mcp_server::http::{Listen, ListenError, TokenOptions};
 use meerkat_mcp_server::lifetime::{THREAD_TIMEOUT, TRACE_FLUSH_TIMEOUT};
 use meerkat_mcp_server::{Server, Stdio, shutdown_signal};
@@ -36,22 +37,29 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: McpServerArgs) -> Result<(), Failure> {
+    let telemetry = compose::telemetry(
+        Surface::RkatMcp,
+        Arc::new(out::queue_log_line),
+        DefaultLog::Warnings,
+        args.log_format,
+    );
     let scope = args.scope();
     let skills = compose::skills(&scope)?;
     let options = scope.options()?;
-    let log_format = args.log_format;
-    let listen = listen(args, &options)?;
+    // A new, unnamed realm is never opened again, so its token need not be stored.
+    let token_dir = options.dir().filter(|_| options.origin != RealmOrigin::Generated);
+    let listen = listen(args, token_dir.clone())?;
     let access = listen.as_ref().map_or(ConfigAccess::Client, |listen| listen.token.access());
     let greeting =
         format!("rkat-mcp {}: realm `{}` ({})", env!("CARGO_PKG_VERSION"), options.realm, options.backend());
-    let telemetry =
-        compose::telemetry(Surface::RkatMcp, Arc::new(out::queue), DefaultLog::Warnings, log_format);
     let host = compose::lazy_runtime(&scope, options, &skills, access)?;
     let server = Server::with_skills(host, &skills, out::queue);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(async {
         match listen {
-            Some(listen) => Ok(compose::listen(&server, listen, Surface::RkatMcp, &greeting).await?),
+            Some(listen) => {
+                Ok(compose::listen(&server, listen, Surface::RkatMcp, &greeting, token_dir).await?)
+            }
             None => over_stdio(&server, &greeting).await,
         }
     });
@@ -65,13 +73,12 @@ fn run(args: McpServerArgs) -> Result<(), Failure> {
 }
 
 /// Returns where to serve HTTP, or `None` for stdio.
-fn listen(args: McpServerArgs, realm: &RealmOptions) -> Result<Option<Listen>, ListenError> {
+fn listen(args: McpServerArgs, token_dir: Option<PathBuf>) -> Result<Option<Listen>, ListenError> {
     let Some(address) = args.http else { return Ok(None) };
     let token = compose::client_token(TokenOptions {
         no_token: args.no_token,
         file: args.token_file,
-        // A new, unnamed realm is never opened again, so its token need not be stored.
-        realm_dir: realm.dir().filter(|_| realm.origin != RealmOrigin::Generated),
+        realm_dir: token_dir,
         ..TokenOptions::default()
     })?;
     Ok(Some(Listen { address, token, hosts: args.allow_host, origins: args.allow_origin }))

@@ -6,11 +6,13 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{LazyLock, OnceLock};
 
 use meerkat::{Redactor, escape_text};
 use meerkat_mcp_server::lifetime::LOG_FLUSH_TIMEOUT;
+use meerkat_telemetry::{Level, json_message};
 
 use crate::env;
 
@@ -20,6 +22,9 @@ static SECRETS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
 /// Maximum number of lines queued for a slow reader of stderr; further lines are dropped.
 const QUEUE_CAPACITY: usize = 4096;
 
+/// Whether every line on stderr is a JSON object, for servers with a JSON log.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
 /// Queue of the thread that writes lines to stderr for code that must not block.
 static QUEUE: OnceLock<SyncSender<Entry>> = OnceLock::new();
 
@@ -28,6 +33,8 @@ static STREAM_ERROR: OnceLock<std::io::Error> = OnceLock::new();
 
 enum Entry {
     Line(String),
+    /// Formatted by the log.
+    LogLine(String),
     /// Signals the sender once all earlier lines are written.
     Mark(SyncSender<()>),
 }
@@ -97,8 +104,34 @@ pub(crate) fn line(text: &str) {
     print(&format!("{text}\n"));
 }
 
+/// From here on, writes every line to stderr as a JSON object.
+pub(crate) fn set_json() {
+    IS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Returns `true` if every line on stderr is a JSON object.
+pub(crate) fn is_json() -> bool {
+    IS_JSON.load(Ordering::Relaxed)
+}
+
 /// Writes a line to stderr, ignoring errors.
 pub(crate) fn stderr_line(text: &str) {
+    if is_json() {
+        return log_line(&json_object(&SECRETS.redact(text)));
+    }
+    log_line(text);
+}
+
+/// Converts a line to a JSON object with the level that the line starts with.
+fn json_object(text: &str) -> String {
+    let levels = [("error: ", Level::ERROR), ("warning: ", Level::WARN), ("", Level::INFO)];
+    let mut found = levels.iter().filter_map(|(start, level)| Some((*level, text.strip_prefix(start)?)));
+    let (level, message) = found.next().unwrap_or((Level::INFO, text));
+    json_message(level, "rkat", message)
+}
+
+/// Writes a line of the log to stderr.
+pub(crate) fn log_line(text: &str) {
     write_error(&format!("{}\n", Destination::stderr().printable(text)));
 }
 
@@ -109,7 +142,16 @@ pub(crate) fn warn(text: impl Display) {
 
 /// Queues a line for stderr without blocking, for long-running servers.
 pub(crate) fn queue(text: &str) {
-    let _ = QUEUE.get_or_init(start_queue).try_send(Entry::Line(text.to_owned()));
+    enqueue(Entry::Line(text.to_owned()));
+}
+
+/// Queues a line of the log like [`queue`].
+pub(crate) fn queue_log_line(text: &str) {
+    enqueue(Entry::LogLine(text.to_owned()));
+}
+
+fn enqueue(entry: Entry) {
+    let _ = QUEUE.get_or_init(start_queue).try_send(entry);
 }
 
 fn start_queue() -> SyncSender<Entry> {
@@ -118,6 +160,7 @@ fn start_queue() -> SyncSender<Entry> {
         for entry in entries {
             match entry {
                 Entry::Line(line) => stderr_line(&line),
+                Entry::LogLine(line) => log_line(&line),
                 Entry::Mark(done) => drop(done.send(())),
             }
         }
@@ -175,12 +218,25 @@ pub(crate) fn stream_error() -> Option<std::io::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::Destination;
+    use super::{Destination, json_object};
+    use serde_json::{Value, json};
 
     #[test]
     fn only_terminals_get_escaped_text() {
         let hostile = "\u{1b}[2Jhi\n";
         assert_eq!(Destination::Terminal.printable(hostile), "\\u001b[2Jhi\n");
         assert_eq!(Destination::Other.printable(hostile), hostile);
+    }
+
+    #[test]
+    fn json_line_has_the_level_of_its_text() {
+        for (text, level, message) in [
+            ("error: no\nway", "error", "no\nway"),
+            ("warning: slow", "warn", "slow"),
+            ("rkat: error: hello", "info", "rkat: error: hello"),
+        ] {
+            let line: Value = serde_json::from_str(&json_object(text)).unwrap();
+            assert_eq!((&line["level"], &line["message"]), (&json!(level), &json!(message)));
+        }
     }
 }

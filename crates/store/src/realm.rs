@@ -13,8 +13,8 @@ mod inventory;
 mod manifest;
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,6 +70,20 @@ impl RealmOptions {
     pub fn dir(&self) -> Option<PathBuf> {
         let paths = RealmPaths::new(&self.state_root, &self.realm);
         (self.backend() != Backend::Memory).then_some(paths.root)
+    }
+
+    /// Checks that the files of a realm that does not exist yet could be created, with a file that is deleted again.
+    ///
+    /// # Errors
+    /// Returns an error if the state root is not writable, or its disk is full.
+    pub fn check_creatable(&self) -> Result<(), Error> {
+        let Some(dir) = self.dir() else { return Ok(()) };
+        let Some(existing) = dir.ancestors().find(|dir| dir.exists()) else { return Ok(()) };
+        let path = existing.join(format!(".{}", self.owner));
+        let written = File::create_new(&path).and_then(|mut file| file.write_all(&[0; 4096]));
+        // A file that was not created need not be deleted.
+        let _ = fs::remove_file(&path);
+        written.map_err(|error| Error::io(existing, error))
     }
 }
 

@@ -8,6 +8,7 @@ mod busy;
 mod change;
 mod check;
 mod failure;
+mod failure_log;
 mod guard;
 mod open;
 mod presence;
@@ -29,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use self::failure::Failure;
+use self::failure_log::FailureLog;
 use self::presence::Presence;
 use self::reader::Reader;
 use self::unwritable::Unwritable;
@@ -64,7 +66,8 @@ impl OpenWriter {
 
     fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
         let presence = Presence::new(&path);
-        Writer { connection: self.connection, peers, path, presence, _owner: self.owner }
+        let failures = FailureLog::default();
+        Writer { connection: self.connection, peers, path, presence, failures, _owner: self.owner }
     }
 }
 
@@ -83,7 +86,12 @@ type Read = Box<dyn FnOnce(Result<&Reader, Error>) + Send>;
 impl SqliteStore {
     /// Starts the threads of an open database.
     pub(crate) fn open(path: PathBuf, peers: Peers, writer: OpenWriter) -> Result<Self, Error> {
-        let reader = Reader { connection: open::reader(&path)?, peers: peers.clone(), path: path.clone() };
+        let reader = Reader {
+            connection: open::reader(&path)?,
+            peers: peers.clone(),
+            path: path.clone(),
+            failures: FailureLog::default(),
+        };
         let mut writer = writer.into_writer(path.clone(), peers);
         Self::start(
             path,
@@ -103,10 +111,11 @@ impl SqliteStore {
         mark: StoreMark,
         open: impl Fn() -> Result<OpenWriter, Error> + Send + 'static,
     ) -> Result<Self, Error> {
-        let database = Unwritable { path: path.clone(), peers: peers.clone(), mark };
+        let failures = FailureLog::default();
+        let database = Unwritable { path: path.clone(), peers: peers.clone(), mark, failures };
         // Report errors of the database now.
         database.reader()?;
-        let writer_path = path.clone();
+        let (writer_path, failures) = (path.clone(), FailureLog::default());
         Self::start(
             path,
             move |mut commits: mpsc::Receiver<Commit>| {
@@ -117,7 +126,7 @@ impl SqliteStore {
                             return;
                         }
                         Err(error) => {
-                            tracing::error!(path = %writer_path.display(), %error, "cannot commit");
+                            failures.add(&writer_path, &error, "cannot commit");
                             // The caller may have been dropped.
                             let _ = first.answer.send(Err(error));
                         }

@@ -18,7 +18,8 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
 pub use env::{Content, OtlpOptions, Settings, VARIABLES};
 pub use filter::{FilterError, LogFilter};
-pub use log::{LogFormat, UnknownFormat};
+pub use log::{LogFormat, UnknownFormat, json_message};
+pub use tracing::Level;
 
 /// Callback that receives log lines.
 pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;

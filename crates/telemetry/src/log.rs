@@ -8,7 +8,7 @@ use meerkat_core::Redactor;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -86,17 +86,9 @@ impl LogLayer {
             FieldValue::Text(text) | FieldValue::Plain(text) => redacted(&text),
             FieldValue::Number(number) => number,
         };
-        let message = redacted(message.trim_end());
         let fields: Map<_, _> =
             fields.into_iter().map(|(name, found)| (name.to_owned(), value(found))).collect();
-        json!({
-            "time": now(),
-            "level": metadata.level().as_str().to_ascii_lowercase(),
-            "target": metadata.target(),
-            "message": message,
-            "fields": fields,
-        })
-        .to_string()
+        json_line(*metadata.level(), metadata.target(), &self.redactor.redact(message.trim_end()), &fields)
     }
 }
 
@@ -123,6 +115,24 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         };
         (self.sink)(&line);
     }
+}
+
+/// Formats a message that is not an event, such as the greeting of a server, as a line of a JSON log. Secrets must be
+/// masked already.
+#[must_use]
+pub fn json_message(level: Level, target: &str, message: &str) -> String {
+    json_line(level, target, message, &Map::new())
+}
+
+fn json_line(level: Level, target: &str, message: &str, fields: &Map<String, Value>) -> String {
+    json!({
+        "time": now(),
+        "level": level.as_str().to_ascii_lowercase(),
+        "target": target,
+        "message": message,
+        "fields": fields,
+    })
+    .to_string()
 }
 
 fn store_session<S: Subscriber + for<'a> LookupSpan<'a>>(

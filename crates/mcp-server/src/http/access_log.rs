@@ -59,6 +59,11 @@ impl AccessLine {
         Self { client, operation, status: 0, started: Instant::now() }
     }
 
+    /// Returns the client's address.
+    pub(super) fn client(&self) -> Option<SocketAddr> {
+        self.client
+    }
+
     /// Writes the line at the end of the response.
     pub(super) fn follow(mut self, mut response: Response<Body>) -> Response<Body> {
         self.status = response.status().as_u16();

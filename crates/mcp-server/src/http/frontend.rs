@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 use super::access_log::{AccessLine, Operation};
 use super::bodies::{Bodies, BodyError};
 use super::guard::{Access, Rejection};
-use super::probes::{HEALTH, READY, Readiness};
+use super::probes::{self, HEALTH, READY, Readiness};
+use super::refusals::Refusals;
 use super::sessions::{Batch, Sessions};
 use super::{cors, deferred};
-use crate::protocol::{Connection, InvalidMessage, Protocol, Service, batch};
+use crate::protocol::{Connection, InvalidMessage, Protocol, Service, batch, not_json};
 
 /// Maximum length of an SDK error that is forwarded.
 const MAX_REASON: usize = 4096;
@@ -31,6 +32,7 @@ pub(super) struct Frontend<S> {
     pub(super) access: Access,
     pub(super) bodies: Bodies,
     pub(super) readiness: Readiness,
+    pub(super) refusals: Arc<Refusals>,
     pub(super) protocol: Protocol<S>,
 }
 
@@ -53,6 +55,12 @@ impl<S: Service> Frontend<S> {
             .fallback(not_found)
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&front), admit::<S>))
             .with_state(front)
+    }
+
+    /// Returns `true` if requests can be served.
+    async fn is_ready(&self) -> bool {
+        let protocol = self.protocol.clone();
+        self.readiness.is_ready(async move { protocol.service().check_ready().await }).await
     }
 
     /// Reads a message and its envelope; a batch has no envelope.
@@ -136,7 +144,13 @@ async fn admit<S: Service>(
         return next.run(request).await;
     }
     let line = AccessLine::new(&request);
-    line.follow(checked(&front, request, next).await)
+    let (client, is_index) = (line.client(), request.uri().path() == "/");
+    let response = checked(&front, request, next).await;
+    // The page also reports whether the server is ready.
+    if !is_index {
+        front.refusals.add(response.status(), client);
+    }
+    line.follow(response)
 }
 
 async fn checked<S: Service>(
@@ -208,13 +222,20 @@ fn may_be_slow(headers: &HeaderMap, method: Option<&str>) -> bool {
         && matches!(method, Some("tools/call" | "prompts/get" | "resources/read"))
 }
 
-/// Serves a short description for humans. It needs no token, so it does not reveal the version.
+/// Serves a short description for humans. It needs no token, so it reveals neither the version nor what is wrong.
 async fn index<S: Service>(State(front): State<Arc<Frontend<S>>>) -> Response<Body> {
+    let (status, note) = match front.is_ready().await {
+        true => (StatusCode::OK, ""),
+        false => {
+            (StatusCode::SERVICE_UNAVAILABLE, "\nIt cannot serve requests now; its log has the reason.\n")
+        }
+    };
     let text = format!(
-        "{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n",
+        "{}\n\nThis is an MCP server. Point your MCP client at /mcp.\n{note}",
         front.protocol.service().about().title
     );
     let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -223,7 +244,7 @@ async fn index<S: Service>(State(front): State<Arc<Frontend<S>>>) -> Response<Bo
 
 /// Serves the probe for readiness.
 async fn ready<S: Service>(State(front): State<Arc<Frontend<S>>>) -> (StatusCode, &'static str) {
-    front.readiness.check(front.protocol.service()).await
+    probes::response(front.is_ready().await)
 }
 
 async fn not_found() -> Response<Body> {
@@ -247,7 +268,7 @@ async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body>
         status = StatusCode::BAD_REQUEST;
         // Only errors of syntax have a position.
         (code, reason) = match problem.contains(" at line ") {
-            true => (-32700, format!("not JSON: {problem}")),
+            true => (-32700, not_json(problem)),
             false => (-32600, InvalidMessage::NOT_A_MESSAGE.to_owned()),
         };
     }

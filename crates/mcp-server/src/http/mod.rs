@@ -12,6 +12,7 @@ mod frontend;
 mod guard;
 mod listen;
 mod probes;
+mod refusals;
 mod replay;
 mod session;
 mod sessions;
@@ -22,6 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::{Service as _, service_fn};
@@ -41,6 +43,7 @@ use frontend::Frontend;
 pub use guard::{Access, AccessError, Token};
 pub use listen::{Listen, ListenError};
 use probes::Readiness;
+use refusals::Refusals;
 use sessions::Sessions;
 pub use token::{ClientToken, TokenOptions};
 use unread::ReadingClient;
@@ -117,10 +120,13 @@ pub async fn serve<S: Service>(
     let (protocol, log) = (layer.clone(), layer.clone());
     let mcp = StreamableHttpService::new(move || Ok(layer.connect()), Arc::clone(&sessions), config);
     let (bodies, readiness) = (Bodies::new(limits.body, limits.bodies), Readiness::new(closing.clone()));
-    let router = Frontend { mcp, sessions, access, bodies, readiness, protocol }.router();
+    let refusals = Arc::new(Refusals::default());
+    let refused = Arc::clone(&refusals);
+    let router = Frontend { mcp, sessions, access, bodies, readiness, refusals, protocol }.router();
     let capacity = connections(limits.connections);
     let open = Arc::new(Semaphore::new(capacity));
-    accept(&listener, &router, &open, limits.head, &closing, &|line| log.service().log(line)).await;
+    let log = |line: &str| log.service().log(line);
+    accept(&listener, &router, (&open, &refused), limits.head, &closing, &log).await;
     drop(listener);
     last_work.await;
     // The last responses may still be in transit; after that, streams that never end are closed.
@@ -171,7 +177,7 @@ fn connections(wanted: usize) -> usize {
 async fn accept(
     listener: &TcpListener,
     router: &axum::Router,
-    open: &Arc<Semaphore>,
+    (open, refusals): (&Arc<Semaphore>, &Refusals),
     head: Duration,
     closing: &CancellationToken,
     log: &(impl Fn(&str) + Sync),
@@ -204,7 +210,10 @@ async fn accept(
                     drop(permit);
                 });
             }
-            Err(_) => reject(stream),
+            Err(_) => {
+                refusals.add(StatusCode::SERVICE_UNAVAILABLE, Some(address));
+                reject(stream);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ mod tasks;
 
 pub use connection::Connection;
 pub(crate) use in_flight::InFlight;
-pub(crate) use invalid::InvalidMessage;
+pub(crate) use invalid::{IdScanner, InvalidMessage, not_json};
 pub use lists::Page;
 pub(crate) use lists::unknown_cursor;
 pub use notifier::{ChangeNotification, Notifier};

@@ -34,9 +34,12 @@ pub trait Service: Tools + Resources + Prompts + Extensions {
     /// Writes a line about the server's operation to its log.
     fn log(&self, _line: &str) {}
 
-    /// Returns `true` if requests can be served now.
-    fn is_ready(&self) -> impl Future<Output = bool> + Send {
-        async { true }
+    /// Checks that requests can be served now.
+    ///
+    /// # Errors
+    /// Returns the reason, for the log, if they cannot.
+    fn check_ready(&self) -> impl Future<Output = Result<(), String>> + Send {
+        async { Ok(()) }
     }
 
     /// Refreshes the lists; requests for a list wait for it.

@@ -48,15 +48,13 @@ impl RuntimeAccess {
         Ok(runtime)
     }
 
-    /// Returns `true` if runs can start. A realm that does not exist yet is created by the first run.
-    pub(super) async fn is_ready(&self) -> bool {
-        if self.host.is_fresh() {
-            return true;
+    /// Checks that runs can start. A realm that does not exist yet is created by the first run.
+    pub(super) async fn check_ready(&self) -> Result<(), Error> {
+        if self.host.is_creatable().await? {
+            return Ok(());
         }
-        match self.runtime().await {
-            Ok(runtime) => runtime.health().await.is_ready(),
-            Err(_) => false,
-        }
+        let health = self.runtime().await?.health().await;
+        if health.is_draining { Err(Error::ShuttingDown) } else { health.store }
     }
 
     /// Notifies the watchers of a session of the change, and all clients if the session was archived.

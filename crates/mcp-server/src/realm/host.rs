@@ -11,19 +11,26 @@ use tokio::sync::OnceCell;
 
 type Open = dyn Fn() -> Result<Runtime, Error> + Send + Sync;
 type Fresh = dyn Fn() -> bool + Send + Sync;
+type CheckCreatable = dyn Fn() -> Result<(), Error> + Send + Sync;
 
 /// Runtime that is opened once, on first use.
 #[derive(Clone)]
 pub struct LazyRuntime {
     open: Arc<Open>,
     fresh: Arc<Fresh>,
+    check_creatable: Arc<CheckCreatable>,
     runtime: Arc<OnceCell<Runtime>>,
 }
 
 impl LazyRuntime {
     /// Creates a host that opens its runtime with `open`, which may block.
     pub fn new(open: impl Fn() -> Result<Runtime, Error> + Send + Sync + 'static) -> Self {
-        Self { open: Arc::new(open), fresh: Arc::new(|| false), runtime: Arc::default() }
+        Self {
+            open: Arc::new(open),
+            fresh: Arc::new(|| false),
+            check_creatable: Arc::new(|| Ok(())),
+            runtime: Arc::default(),
+        }
     }
 
     /// Creates a host for a realm, which is created on first use. `warn` receives the realm's warnings.
@@ -33,6 +40,7 @@ impl LazyRuntime {
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (root, id) = (options.state_root.clone(), options.realm.clone());
+        let creatable = options.clone();
         let open = move || {
             let realm = Realm::open(options.clone())?;
             realm.warnings().iter().for_each(|warning| warn(&warning.to_string()));
@@ -42,18 +50,31 @@ impl LazyRuntime {
         let is_missing = move || {
             RealmManifest::read(&root, &id).is_err_and(|error| error.kind() == ErrorKind::InvalidParams)
         };
-        Self::new(open).with_fresh(is_missing)
-    }
-
-    /// Sets the check for a realm that does not exist yet, because a read must not create it.
-    fn with_fresh(mut self, fresh: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.fresh = Arc::new(fresh);
-        self
+        // A read must not create the realm.
+        Self {
+            fresh: Arc::new(is_missing),
+            check_creatable: Arc::new(move || Ok(creatable.check_creatable()?)),
+            ..Self::new(open)
+        }
     }
 
     /// Returns `true` if the realm does not exist yet and no runtime is open.
     pub(crate) fn is_fresh(&self) -> bool {
         !self.runtime.initialized() && (self.fresh)()
+    }
+
+    /// Returns `true` if the realm does not exist yet and can be created, or `false` if it exists.
+    ///
+    /// # Errors
+    /// Returns an error if the realm does not exist and cannot be created.
+    pub async fn is_creatable(&self) -> Result<bool, Error> {
+        let host = self.clone();
+        let check = move || match host.is_fresh() {
+            true => (host.check_creatable)().map(|()| true),
+            false => Ok(false),
+        };
+        let checking = tokio::task::spawn_blocking(check);
+        checking.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
     }
 
     /// Returns the runtime, opening it if necessary.

@@ -94,8 +94,8 @@ impl Service for RealmService {
         (self.log)(line);
     }
 
-    async fn is_ready(&self) -> bool {
-        self.access.is_ready().await
+    async fn check_ready(&self) -> Result<(), String> {
+        self.access.check_ready().await.map_err(|error| error.to_string())
     }
 
     async fn refresh(&self) {

@@ -4,13 +4,16 @@ use std::io::{BufRead, Read as _, Write};
 
 use tokio::sync::mpsc;
 
+use crate::protocol::IdScanner;
+
 /// Maximum length of a line in bytes.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
 /// Result of reading a line.
 pub(super) enum Line {
     Text(Vec<u8>),
-    TooLong,
+    /// Line over the limit, with the ids found in it.
+    TooLong(IdScanner),
 }
 
 /// Reads lines until the end, including a last line without a newline.
@@ -21,7 +24,11 @@ pub(super) fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
         match read {
             Ok(0) | Err(_) => return,
             Ok(length) if length > MAX_LINE && text.last() != Some(&b'\n') => {
-                if lines.blocking_send(Line::TooLong).is_err() || skip(&mut input).is_err() {
+                let mut ids = IdScanner::scan(&text);
+                drop(text);
+                // The rest of the line is scanned even if its end is missing.
+                let skipped = skip(&mut input, &mut ids);
+                if lines.blocking_send(Line::TooLong(ids)).is_err() || skipped.is_err() {
                     return;
                 }
             }
@@ -34,7 +41,8 @@ pub(super) fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     }
 }
 
-fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
+/// Skips the rest of a line, and looks for ids in it.
+fn skip(input: &mut impl BufRead, ids: &mut IdScanner) -> std::io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;
         if buffer.is_empty() {
@@ -42,11 +50,13 @@ fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
         }
         match buffer.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
+                ids.push(&buffer[..end]);
                 input.consume(end + 1);
                 return Ok(());
             }
             None => {
                 let length = buffer.len();
+                ids.push(buffer);
                 input.consume(length);
             }
         }

@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::lifetime::{COMMIT_TIMEOUT, REPLY_TIMEOUT};
-use crate::protocol::{InFlight, InvalidMessage, Protocol, Service, batch};
+use crate::protocol::batch::{self, BatchError};
+use crate::protocol::{IdScanner, InFlight, InvalidMessage, Protocol, Service, not_json};
 use collector::{BatchCollector, Gathered};
 pub(crate) use end::InputEnd;
 use lines::{Line, MAX_LINE};
@@ -119,9 +120,8 @@ impl Stdio {
     fn decode(&mut self, line: Line) {
         let text = match line {
             Line::Text(text) => text,
-            Line::TooLong => {
-                let message = format!("the line is longer than {MAX_LINE} bytes");
-                return self.reject(&Value::Null, -32600, &message);
+            Line::TooLong(ids) => {
+                return self.reject(ids, -32600, &format!("the line is longer than {MAX_LINE} bytes"));
             }
         };
         match text.trim_ascii_start().first() {
@@ -130,12 +130,13 @@ impl Stdio {
             Some(_) => match serde_json::from_slice::<ClientJsonRpcMessage>(&text) {
                 Ok(message) => {
                     if let Err(rejection) = self.admit(message) {
-                        self.replies.push_back(rejection.to_string().into_bytes());
+                        self.answer(&rejection);
                     }
                 }
                 Err(_) => {
                     let InvalidMessage { id, code, reason } = InvalidMessage::new(&text);
-                    self.reject(&id, code, &reason);
+                    let error = json!({ "code": code, "message": reason });
+                    self.answer(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
                 }
             },
         }
@@ -143,12 +144,16 @@ impl Stdio {
 
     fn decode_batch(&mut self, text: &[u8]) {
         if let Err(problem) = serde_json::from_slice::<serde::de::IgnoredAny>(text) {
-            return self.reject(&Value::Null, -32700, &format!("not JSON: {problem}"));
+            return self.reject(IdScanner::scan(text), -32700, &not_json(&problem.to_string()));
         }
         let version = self.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let messages = match batch::read(text, version.as_ref()) {
             Ok(messages) => messages,
-            Err(problem) => return self.reject(&Value::Null, -32600, &problem.to_string()),
+            Err(problem @ BatchError::InvalidMessage(_)) => {
+                return self.reject(IdScanner::scan(text), -32600, &problem.to_string());
+            }
+            // The client does not expect the answers of a batch.
+            Err(problem) => return self.reject(IdScanner::default(), -32600, &problem.to_string()),
         };
         let (mut requests, mut rejections) = (HashSet::new(), Vec::new());
         for message in messages {
@@ -187,8 +192,12 @@ impl Stdio {
         Ok(())
     }
 
-    fn reject(&mut self, id: &Value, code: i32, message: &str) {
-        let reply = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+    /// Rejects the requests of a line.
+    fn reject(&mut self, ids: IdScanner, code: i32, message: &str) {
+        self.answer(&ids.response(code, message));
+    }
+
+    fn answer(&mut self, reply: &Value) {
         self.replies.push_back(reply.to_string().into_bytes());
     }
 

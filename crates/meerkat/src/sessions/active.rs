@@ -45,6 +45,8 @@ struct State {
     admitted: usize,
     /// Leases of runs that ended but could not be released, with their fences.
     unreleased: HashMap<SessionId, u64>,
+    /// Whether the realm's files were deleted or replaced, so that releasing a lease is not retried.
+    store_replaced: bool,
     /// Sessions that are being archived, with the number of callers archiving each.
     archiving: HashMap<SessionId, usize>,
     renewing: bool,
@@ -119,7 +121,10 @@ impl ActiveRuns {
         let Some(fence) = self.state().unreleased.get(&session).copied() else { return Ok(()) };
         let guards = vec![Guard::HoldsLease { session, fence }];
         let changes = vec![Change::ReleaseLease(session)];
-        match self.inner.store.commit(Transaction { guards, changes }).await {
+        let released = self.inner.store.commit(Transaction { guards, changes }).await;
+        let is_replaced = matches!(released, Err(meerkat_store::Error::StoreReplaced { .. }));
+        self.state().store_replaced = is_replaced;
+        match released {
             Ok(_) | Err(meerkat_store::Error::LeaseLost(_)) => {}
             Err(error) => return Err(error),
         }
@@ -176,7 +181,8 @@ impl ActiveRuns {
     /// can end.
     fn leases(&self) -> Option<(Vec<SessionId>, Vec<SessionId>)> {
         let mut state = self.state();
-        let ended: Vec<_> = state.unreleased.keys().copied().filter(|_| !state.closing).collect();
+        let is_retried = !state.closing && !state.store_replaced;
+        let ended: Vec<_> = state.unreleased.keys().copied().filter(|_| is_retried).collect();
         state.renewing = !state.runs.is_empty() || !ended.is_empty();
         state.renewing.then(|| (state.runs.keys().copied().collect(), ended))
     }
@@ -184,27 +190,50 @@ impl ActiveRuns {
     async fn renew_leases(self) {
         let mut guard = RenewalGuard { runs: self.clone(), finished: false };
         let mut renewed = self.inner.clock.now();
+        let mut retry = Retry { due: renewed, delay: POLL_INTERVAL };
         loop {
             self.inner.clock.sleep(POLL_INTERVAL).await;
             let Some((sessions, ended)) = self.leases() else {
                 guard.finished = true;
                 return;
             };
-            let now = self.inner.clock.now();
+            let (now, is_running) = (self.inner.clock.now(), !sessions.is_empty());
             // If the store fails here, the runs fail at their next commit and report the reason.
-            if now >= saturating_add(renewed, RENEWAL_INTERVAL) {
+            if is_running && now >= saturating_add(renewed, RENEWAL_INTERVAL) {
                 renewed = now;
                 let changes =
                     vec![Change::RenewLeases { sessions, expires_at: saturating_add(now, LEASE_DURATION) }];
                 let _ = self.inner.store.commit(Transaction { guards: Vec::new(), changes }).await;
             }
-            for session in ended {
-                let _ = self.release_ended(session).await;
+            if !ended.is_empty() && now >= retry.due {
+                let mut is_failed = false;
+                for session in ended {
+                    is_failed |= self.release_ended(session).await.is_err();
+                }
+                retry = retry.after(now, is_failed);
             }
-            for session in self.inner.store.interrupts().await.unwrap_or_default() {
-                self.interrupt(session);
+            if is_running {
+                for session in self.inner.store.interrupts().await.unwrap_or_default() {
+                    self.interrupt(session);
+                }
             }
         }
+    }
+}
+
+/// Time of the next attempt to release leases, with the delay after another failure.
+struct Retry {
+    due: Timestamp,
+    delay: Duration,
+}
+
+impl Retry {
+    /// Returns the next attempt. After each failure it is later, because the cause may be a full disk.
+    fn after(self, now: Timestamp, is_failed: bool) -> Self {
+        if !is_failed {
+            return Self { due: now, delay: POLL_INTERVAL };
+        }
+        Self { due: saturating_add(now, self.delay), delay: (self.delay * 2).min(RENEWAL_INTERVAL) }
     }
 }
 
@@ -247,5 +276,29 @@ impl Drop for ActiveRun {
         if state.runs.get(&self.session).is_some_and(|(run, _)| *run == self.run) {
             state.runs.remove(&self.session);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RENEWAL_INTERVAL, Retry};
+    use meerkat_core::Timestamp;
+    use std::time::Duration;
+
+    #[test]
+    fn releases_are_retried_ever_later() {
+        let start = Timestamp::UNIX_EPOCH;
+        let mut retry = Retry { due: start, delay: super::POLL_INTERVAL };
+        let mut delays = Vec::new();
+        for _ in 0..7 {
+            let now = retry.due;
+            retry = retry.after(now, true);
+            delays.push(Duration::try_from(retry.due.duration_since(now)).unwrap());
+        }
+        let expected = [200, 400, 800, 1600, 3200, 5000, 5000].map(Duration::from_millis);
+        assert_eq!((delays.as_slice(), delays[6]), (&expected[..], RENEWAL_INTERVAL));
+        let now = retry.due;
+        let retry = retry.after(now, false);
+        assert_eq!((retry.due, retry.delay), (now, super::POLL_INTERVAL));
     }
 }

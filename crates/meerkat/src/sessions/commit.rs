@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::active::{ActiveRun, ActiveRuns, LEASE_DURATION, saturating_add};
 use super::drive::is_store_failure;
 use super::plan::Planner;
+use super::step_timer::{Part, StepTimer};
 use crate::records::{RecordError, encode};
 use crate::tools::CompactionIndex;
 
@@ -38,7 +39,10 @@ impl Journal {
     /// Stores a commit. The first one also admits the run: it takes the lease and creates the session if it is new.
     pub(super) async fn commit(&mut self, commit: &Commit) -> Result<(), RecordError> {
         let transaction = self.transaction(commit)?;
-        let done = self.store.commit(transaction).await?;
+        let timer = StepTimer::start(self.session, self.run_id);
+        let done = self.store.commit(transaction).await;
+        timer.finish(Part::Commit, None);
+        let done = done?;
         if let Some(fence) = done.fence {
             let live = self.active.add(self.session, self.run_id, self.interrupt.clone());
             self.lease = Some(Lease { fence, _live: live });

@@ -15,6 +15,7 @@ use super::in_flight::InFlight;
 use super::model_call::ModelCalls;
 use super::plan::{Planner, RunParts, RunPlan};
 use super::spans::RunTrace;
+use super::step_timer::StepTimer;
 use super::step_tools::StepTools;
 use super::stop_signals::StopSignals;
 use crate::Error;
@@ -129,7 +130,8 @@ impl Driver {
                 Effect::CallModel(task) => {
                     let call = self.calls.prepare(task, &self.run, &self.tools);
                     let span = self.trace.chat(&call);
-                    self.flight.start_model_call(call, span);
+                    let timer = StepTimer::start(self.journal.session, self.journal.run_id);
+                    self.flight.start_model_call(call, span, timer);
                     continue;
                 }
                 Effect::Start(calls) => {

@@ -21,6 +21,7 @@ use tracing::{Instrument as _, Span};
 use super::media::{externalize_output, redact_output};
 use super::model_call::ModelCall;
 use super::spans;
+use super::step_timer::{Part, StepTimer};
 use crate::events::Emitter;
 use crate::hooks::RunHooks;
 
@@ -56,12 +57,13 @@ impl InFlight {
     }
 
     /// Starts a model call.
-    pub(super) fn start_model_call(&mut self, call: ModelCall, span: Span) {
+    pub(super) fn start_model_call(&mut self, call: ModelCall, span: Span, timer: StepTimer) {
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let streamed = Arc::<Mutex<String>>::default();
         self.streamed = Arc::clone(&streamed);
         let future = async move {
             let mut input = call.send(&emitter, &*store, &streamed).await;
+            timer.finish(Part::ModelCall, None);
             if let Input::Failed(error) = &mut input {
                 // A provider's message may have been cut in the middle of a secret.
                 let redacted = emitter.redactor().redact_cut(&error.message, Cut::End).into_owned();
@@ -108,11 +110,14 @@ impl InFlight {
                 );
             };
             let _slot = slots.acquire().await;
+            let timer = StepTimer::start(invocation.session_id, invocation.run_id);
             let hook_call = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             // A task of its own, so that the timeout also applies to a tool that blocks its thread.
             let call = async move { off_worker(tool.call(invocation)).await }.in_current_span();
             let call = AbortOnDropHandle::new(tokio::spawn(call));
-            let output = match tokio::time::timeout(timeout, call).await {
+            let called = tokio::time::timeout(timeout, call).await;
+            timer.finish(Part::Tool, Some(&name));
+            let output = match called {
                 Ok(Ok(output)) => {
                     let output = redact_output(output, emitter.redactor().clone()).await;
                     let output = check_output(hook_call, output).await;

@@ -16,6 +16,7 @@ mod prompt;
 mod read;
 mod request;
 mod spans;
+mod step_timer;
 mod step_tools;
 mod stop_signals;
 mod streams;
@@ -23,8 +24,9 @@ mod streams;
 use std::sync::Arc;
 use std::time::Duration;
 
+use meerkat_contracts::ErrorBody;
 use meerkat_core::run::RunInput;
-use meerkat_core::{RealmId, SessionId};
+use meerkat_core::{ErrorKind, RealmId, SessionId};
 use meerkat_store::{Backend, SessionRow};
 
 pub(crate) use active::ActiveRuns;
@@ -138,10 +140,11 @@ impl SessionService {
         let guard = CallerGuard::new(cancel.clone());
         let control = RunControl { cancel, ..request.control.clone() };
         let (queue, events) = Events::queue();
-        let loaded = self.inner.planner.load(request, queue.clone()).await?;
+        let loaded = self.inner.planner.load(request, queue.clone()).await.inspect_err(log_refusal)?;
         let mut attempts = Attempts::default();
         loop {
-            let (mut driver, segment) = attempts.plan(self, &target, &loaded, &control).await?;
+            let planned = attempts.plan(self, &target, &loaded, &control).await;
+            let (mut driver, segment) = planned.inspect_err(log_refusal)?;
             let (session_id, run_id) = (segment.session.id, segment.run_id);
             let admitted = driver.admission();
             let turn = TurnOptions { input: RunInput::default(), ..loaded.turn.clone() };
@@ -170,6 +173,18 @@ impl SessionService {
             return Err(meerkat_store::Error::Busy(id).into());
         }
         Ok(row)
+    }
+}
+
+/// Logs a run that cannot start, unless its request is the cause.
+fn log_refusal(error: &Error) {
+    let ErrorBody { code, message, .. } = error.body();
+    match error.kind() {
+        ErrorKind::InvalidParams
+        | ErrorKind::RequestCancelled
+        | ErrorKind::SessionBusy
+        | ErrorKind::SessionNotFound => tracing::info!(code, error = message, "a run was refused"),
+        _ => tracing::warn!(code, error = message, "a run was refused"),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) enum McpCommand {
     Add(Box<AddArgs>),
     /// List the servers of the project and the user; secrets are masked.
     List {
-        /// Start the servers and show their status and tool names; exit 1 if a required one is not ready.
+        /// Start the servers and show their status and tool names; exit 1 if a required one is not ready, or none is.
         #[arg(long)]
         live: bool,
         /// Only list servers from this file.

@@ -1,20 +1,19 @@
-//! `rkat doctor`: checks, with suggested fixes. It starts only the MCP servers that runs require, and of secrets it
-//! reports only that they are set.
+//! `rkat doctor`: checks, with suggested fixes. It starts the MCP servers, and of secrets it reports only that they are
+//! set.
 
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
-use meerkat::mcp::config::{Scope as FileScope, SourcedServer};
 use meerkat::skills::Effect;
 use meerkat::{
-    Config, HookEntry, HookRuntime, ProjectTrust, Runtime, SandboxMode, api_key_variables, can_mask_secrets,
-    check_sandbox,
+    Config, HookEntry, HookRuntime, Runtime, SandboxMode, api_key_variables, can_mask_secrets, check_sandbox,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use super::{former_realms, mcp, print_json, skill};
+use super::mcp::{are_all_dead, check, start_all};
+use super::{former_realms, print_json, skill};
 use crate::compose::open;
 use crate::env;
 use crate::error::CliError;
@@ -219,15 +218,23 @@ async fn mcp_servers(scope: &Scope) -> Vec<Finding> {
     let fix = "fix the entry; `rkat mcp test NAME` tests a server";
     let problems = &loaded.entries.problems;
     findings.extend(problems.iter().map(|problem| Finding::fault("servers", problem, fix)));
-    let is_trusted =
-        |server: &SourcedServer| server.scope == FileScope::User || loaded.trust == ProjectTrust::Trusted;
-    let required = loaded.entries.servers.iter().filter(|server| server.config.required);
-    for server in required.filter(|server| server.config.enabled && is_trusted(server)) {
-        if let Some(reason) = mcp::start_error(scope, server).await {
-            let message =
-                format!("runs do not start without `{}`, which is not ready: {reason}", server.config.name);
-            findings.push(Finding::fault("servers", message, fix));
-        }
+    let checked = check(&loaded, None, &start_all(scope).await);
+    for server in &checked {
+        let Some(reason) = &server.error else { continue };
+        let name = &server.name;
+        findings.push(match server.required {
+            true => {
+                let message = format!("runs do not start without `{name}`, which is not ready: {reason}");
+                Finding::fault("servers", message, fix)
+            }
+            false => {
+                let message = format!("runs start without `{name}`, which is not ready: {reason}");
+                Finding::bad("servers", Health::Warning, message, fix)
+            }
+        });
+    }
+    if are_all_dead(&checked) {
+        findings.push(Finding::fault("servers", "no MCP server is ready", fix));
     }
     findings
 }

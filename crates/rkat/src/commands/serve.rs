@@ -1,10 +1,11 @@
 //! `rkat serve`.
 
-use meerkat::ToolsError;
 use meerkat::hub::Access;
+use meerkat::mcp::config::{Scope as FileScope, SourcedServer};
 use meerkat::token::FILE_NAME;
+use meerkat::{LoadedServerFiles, ProjectTrust, Skills, ToolsError};
 use meerkat_mcp_server::http::{ClientToken, Listen, TokenOptions};
-use meerkat_mcp_server::{LazyRuntime, Server};
+use meerkat_mcp_server::{LazyRuntime, Server, tools_list};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -13,15 +14,20 @@ use crate::args::ServeArgs;
 use crate::compose;
 use crate::error::CliError;
 use crate::out;
+use crate::render::count;
 use crate::scope::Scope;
 
 pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliError> {
     let options = scope.options()?;
-    let greeting = format!("rkat: realm `{}`", options.realm);
+    let (realm_dir, mut greeting) = (options.dir(), format!("rkat: realm `{}`", options.realm));
+    match &realm_dir {
+        Some(dir) => greeting.push_str(&format!(" ({}, `{}`)", options.backend(), dir.display())),
+        None => greeting.push_str(&format!(" ({})", options.backend())),
+    }
     let token = TokenOptions {
         no_token: serve.no_token,
         file: serve.token_file,
-        realm_dir: options.dir(),
+        realm_dir: realm_dir.clone(),
         ..TokenOptions::default()
     };
     let token = compose::client_token(token).map_err(CliError::Listen)?;
@@ -37,6 +43,7 @@ pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliErro
         true => None,
         false => hub(&host, &serve.hub, token).await?,
     };
+    greeting.push_str(&contents(&host, scope, &skills).await);
     let server = Server::with_skills(host, &skills, out::queue);
     let shutdown = CancellationToken::new();
     let workers = async {
@@ -45,13 +52,45 @@ pub(super) async fn serve(scope: &Scope, serve: ServeArgs) -> Result<(), CliErro
         }
     };
     let clients = async {
-        let served = compose::listen(&server, listen, scope.surface, &greeting).await;
+        let served = compose::listen(&server, listen, scope.surface, &greeting, realm_dir).await;
         shutdown.cancel();
         served
     };
     let (served, ()) = tokio::join!(clients, workers);
     served.map_err(CliError::Listen)?;
     Ok(())
+}
+
+/// Describes what is served, for the greeting, and warns if runs cannot start.
+async fn contents(host: &LazyRuntime, scope: &Scope, skills: &Skills) -> String {
+    let mut parts = Vec::new();
+    let problem = match host.is_creatable().await {
+        Ok(true) => None,
+        // If the realm cannot be opened, the server logs the reason.
+        Ok(false) => match host.runtime().await {
+            Ok(runtime) => {
+                match runtime.default_model().await {
+                    Ok(model) => parts.push(format!("model `{model}`")),
+                    Err(error) => out::warn(format_args!("runs that name no model fail: {error}")),
+                }
+                runtime.health().await.store.err()
+            }
+            Err(_) => None,
+        },
+        Err(error) => Some(error),
+    };
+    if let Some(error) = problem {
+        out::warn(format_args!("runs fail, because they cannot be stored: {}", error.body().message));
+    }
+    parts.push(count(tools_list().len(), "tool"));
+    parts.push(count(skills.catalog().load().await.active().count(), "skill"));
+    if let Ok(LoadedServerFiles { entries, trust }) = scope.server_files().load() {
+        let is_trusted =
+            |server: &SourcedServer| server.scope == FileScope::User || trust == ProjectTrust::Trusted;
+        let started = |server: &&SourcedServer| server.config.enabled && is_trusted(server);
+        parts.push(count(entries.servers.iter().filter(started).count(), "MCP server"));
+    }
+    parts.iter().map(|part| format!(", {part}")).collect()
 }
 
 /// Starts a hub next to the server if its address is free and the realm has no hub.

@@ -27,7 +27,11 @@ fn log_in(rkat: &Rkat) -> String {
 /// Returns the login state from the list, and the output.
 fn login_state(rkat: &Rkat, live: &[&str]) -> (Value, String) {
     let output = rkat.args(["mcp", "list", "--json"].into_iter().chain(live.iter().copied())).run();
-    (output.json()["servers"][0]["login"].clone(), output.stdout)
+    let listed: Value = serde_json::from_str(&output.stdout).unwrap();
+    // The live list fails if the only server is not ready.
+    let is_dead = !live.is_empty() && listed["servers"][0]["state"] != "ready";
+    assert_eq!(output.code, Some(i32::from(is_dead)), "{output}");
+    (listed["servers"][0]["login"].clone(), output.stdout)
 }
 
 fn token_file(rkat: &Rkat) -> PathBuf {

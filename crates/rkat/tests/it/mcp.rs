@@ -190,7 +190,10 @@ fn dead_required_server_fails_the_checks() {
     rkat.args(["mcp", "add", "db", "--", "no-such-program"]).run().text();
     let codes =
         || [&["doctor"][..], &["mcp", "list", "--live"]].map(|args| rkat.args(args.iter().copied()).run());
-    assert!(codes().iter().all(|done| done.code == Some(0)));
+    let [doctor, live] = codes();
+    assert_eq!((doctor.code, live.code), (Some(1), Some(1)), "every server is dead: {doctor}{live}");
+    assert!(doctor.stdout.contains("fault    servers: no MCP server is ready"), "{doctor}");
+    assert!(live.stderr.contains("error: no MCP server is ready"), "{live}");
     let path = rkat.work().join(".rkat/mcp.toml");
     let file = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{file}required = true\n")).unwrap();
@@ -201,6 +204,40 @@ fn dead_required_server_fails_the_checks() {
     assert!(doctor.stdout.contains(fault), "{doctor}");
     assert!(live.stderr.contains("error: `db` is required, but is not ready; runs do not start"), "{live}");
     assert_eq!(rkat.args(["mcp", "list", "--live", "--scope", "user"]).run().code, Some(0));
+}
+
+#[test]
+fn optional_server_may_be_dead_next_to_a_ready_one() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    rkat.args(["mcp", "add", "gone", "--", "no-such-program"]).run().text();
+    let doctor = rkat.args(["doctor"]).run();
+    assert_eq!(doctor.code, Some(0), "{doctor}");
+    assert!(
+        doctor.stdout.contains("warning  servers: runs start without `gone`, which is not ready: "),
+        "{doctor}"
+    );
+    assert_eq!(rkat.args(["mcp", "list", "--live"]).run().code, Some(0));
+}
+
+#[test]
+fn required_server_without_its_variable_fails_the_checks() {
+    let rkat = with_server();
+    rkat.args(["mcp", "add", "shell", "-e", "PATH=/usr/bin:/bin", "--", "/bin/sh", "server.sh"]).run().text();
+    rkat.args(["mcp", "add", "api", "--url", "https://${NO_SUCH_HOST}/mcp"]).run().text();
+    let check =
+        || [&["doctor"][..], &["mcp", "list", "--live"]].map(|args| rkat.args(args.iter().copied()).run());
+    assert_eq!(check().map(|done| done.code), [Some(0), Some(0)]);
+    let path = rkat.work().join(".rkat/mcp.toml");
+    let file = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{file}required = true\n")).unwrap();
+    rkat.args(["trust"]).run().text();
+    let [doctor, live] = check();
+    assert_eq!((doctor.code, live.code), (Some(1), Some(1)), "{doctor}{live}");
+    assert!(live.stderr.contains("error: `api` is required, but is not ready; runs do not start"), "{live}");
+    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run();
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert!(listed["problems"][0].as_str().unwrap().contains("`NO_SUCH_HOST`"), "{listed}");
 }
 
 #[test]
@@ -235,7 +272,9 @@ fn server_that_exits_after_listing_is_not_ready() {
     let tested = rkat.args(["mcp", "test", "brief"]).run();
     let reason = "it disconnected right after listing its tools; the process exited (exit status: 0)";
     assert!(tested.code == Some(1) && tested.stderr.contains(reason), "{tested}");
-    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run().json();
+    let listed = rkat.args(["mcp", "list", "--live", "--json"]).run();
+    assert_eq!(listed.code, Some(1), "no server is ready: {listed}");
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let error = listed["servers"][0]["last_error"].as_str().unwrap_or_default();
     assert!(error.contains(reason), "{listed}");
 }

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use meerkat_testkit::SmallDisk;
+
 use crate::support::Rkat;
 
 /// A running `rkat serve`.
@@ -109,6 +111,69 @@ fn no_token_does_not_allow_config_changes() {
     let answer = served.request("", "tools/call", patch);
     assert!(answer.contains("changing `tools.shell_enabled` needs a token"), "{answer}");
     assert_eq!(served.stop(), "");
+}
+
+#[test]
+#[cfg(unix)]
+fn greeting_describes_what_is_served_and_what_is_wrong() {
+    let rkat = Rkat::new();
+    rkat.session("say hello");
+    rkat.args(["config", "patch", "--toml", "agent.model = \"claude-sonnet-4-5\""]).run().text();
+    let started = |arguments: &[&str]| {
+        let all = ["serve", "--no-hub", "--no-token", "--listen", "127.0.0.1:0"];
+        let mut running = rkat.args(all.iter().chain(arguments).copied()).env("RKAT_LOG", "off").start();
+        running.wait_for("listening on http://");
+        running.signal("TERM");
+        running.finish().stderr
+    };
+    let without_key = started(&[]);
+    assert!(without_key.contains("warning: runs that name no model fail: "), "{without_key}");
+    rkat.args(["config", "patch", "--toml", "agent.model = \"offline\""]).run().text();
+    let ready = started(&[]);
+    let data = rkat.data().join("meerkat/realms").display().to_string();
+    for part in [
+        "rkat: realm `",
+        " (sqlite, `",
+        &data,
+        "), model `offline`, ",
+        " tools, ",
+        " skill",
+        ", 0 MCP servers, ",
+    ] {
+        assert!(ready.contains(part), "no {part} in {ready}");
+    }
+    assert_eq!(ready.lines().count(), 1, "{ready}");
+    std::fs::write(rkat.work().join("file"), "").unwrap();
+    let unreadable = started(&["--state-root", "file", "--realm", "new"]);
+    assert!(unreadable.contains("error: cannot open the realm: "), "{unreadable}");
+    std::fs::create_dir(rkat.work().join("disk")).unwrap();
+    let Some(disk) = SmallDisk::mount(&rkat.work().join("disk")) else { return };
+    let _filler = disk.fill();
+    let unwritable = started(&["--state-root", "disk", "--realm", "new"]);
+    assert!(unwritable.contains("warning: runs fail, because they cannot be stored: "), "{unwritable}");
+}
+
+#[test]
+#[cfg(unix)]
+fn json_log_is_all_json_without_the_token() {
+    let rkat = Rkat::new();
+    rkat.args(["config", "patch", "--toml", "agent.model = \"claude-sonnet-4-5\""]).run().text();
+    rkat.args(["mcp", "add", "gone", "--", "no-such-program"]).run().text();
+    let realm =
+        std::fs::read_dir(rkat.data().join("meerkat/realms")).unwrap().next().unwrap().unwrap().path();
+    for hub in [&["--no-hub"][..], &["--hub", "127.0.0.1:0"], &["--hub", "nowhere"]] {
+        let all = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
+        let mut running = rkat.args(all.iter().chain(hub).copied()).start();
+        if hub[1..] != ["nowhere"] {
+            running.wait_for("clients send the token in `");
+            running.signal("TERM");
+        }
+        let log = running.finish().stderr;
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let token = std::fs::read_to_string(realm.join("token")).unwrap();
+        assert!(!lines.is_empty() && !log.contains(token.trim()), "{log}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::failure::Failure;
+use super::failure_log::FailureLog;
 use super::value::{find, get_optional_time, get_time, get_u64, get_uuid, int, key, list, usage_row};
 use crate::owner::Peers;
 use crate::{
@@ -24,6 +25,7 @@ pub(super) struct Reader {
     pub(super) connection: Connection,
     pub(super) peers: Peers,
     pub(super) path: PathBuf,
+    pub(super) failures: FailureLog,
 }
 
 impl Reader {
@@ -40,7 +42,7 @@ impl Reader {
         };
         run().map_err(|failure: Failure| {
             if let Failure::Storage(error) = &failure {
-                tracing::error!(path = %self.path.display(), %error, "cannot read the store");
+                self.failures.add(&self.path, error, "cannot read the store");
             }
             failure.at(&self.path)
         })

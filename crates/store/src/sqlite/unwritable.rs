@@ -11,6 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::busy::retry_while_busy;
 use super::failure::storage;
+use super::failure_log::FailureLog;
 use super::open::{Schema, connect, migrate, newer, older, read_schema};
 use super::reader::Reader;
 use super::value::get_u64;
@@ -23,6 +24,7 @@ pub(super) struct Unwritable {
     pub(super) peers: Peers,
     /// Whether the database must exist.
     pub(super) mark: StoreMark,
+    pub(super) failures: FailureLog,
 }
 
 impl Unwritable {
@@ -46,7 +48,8 @@ impl Unwritable {
             (_, StoreMark::Created) => return Err(Error::StoreLost { path: path.clone() }),
             (_, StoreMark::Absent) => empty().map_err(to_error)?,
         };
-        Ok(Reader { connection, peers: self.peers.clone(), path: path.clone() })
+        let failures = self.failures.clone();
+        Ok(Reader { connection, peers: self.peers.clone(), path: path.clone(), failures })
     }
 }
 
@@ -172,7 +175,12 @@ mod tests {
     use crate::{Change, Owner, OwnerRecord, SessionQuery, SqliteStore, Store as _, Transaction};
 
     fn unwritable(path: &Path, mark: StoreMark) -> Unwritable {
-        Unwritable { path: path.to_owned(), peers: Peers::new(Uuid::nil(), path), mark }
+        Unwritable {
+            path: path.to_owned(),
+            peers: Peers::new(Uuid::nil(), path),
+            mark,
+            failures: FailureLog::default(),
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::change::apply;
 use super::failure::{Failure, clone_error, storage};
+use super::failure_log::FailureLog;
 use super::guard::check;
 use super::presence::Presence;
 use crate::owner::Peers;
@@ -31,6 +32,7 @@ pub(super) struct Writer {
     pub(super) peers: Peers,
     pub(super) path: PathBuf,
     pub(super) presence: Presence,
+    pub(super) failures: FailureLog,
     // Held only for its lock. After the connection: leases must not appear free during a commit.
     pub(super) _owner: Owner,
 }
@@ -63,7 +65,7 @@ impl Writer {
         match self.attempt(transactions) {
             Ok(results) => results,
             Err(error) => {
-                tracing::error!(path = %self.path.display(), %error, "cannot commit");
+                self.failures.add(&self.path, &error, "cannot commit");
                 if !self.connection.is_autocommit() {
                     // If the rollback fails, the next batch fails to start and gets here again.
                     let _ = self.execute("ROLLBACK");

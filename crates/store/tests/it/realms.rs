@@ -172,6 +172,20 @@ fn state_root_below_a_file_is_an_error() {
 }
 
 #[test]
+fn check_of_a_new_realm_leaves_no_files() {
+    let scratch = Scratch::new();
+    let entries = || fs::read_dir(scratch.root()).unwrap().count();
+    let before = entries();
+    scratch.options("test", 1).check_creatable().unwrap();
+    assert_eq!(entries(), before);
+    let file = scratch.root().join("file");
+    fs::write(&file, "").unwrap();
+    let options = RealmOptions { state_root: file.clone(), ..scratch.options("test", 1) };
+    let error = options.check_creatable().unwrap_err();
+    assert!(matches!(&error, Error::Io { path, .. } if *path == file), "{error:?}");
+}
+
+#[test]
 fn list_shows_use_and_broken_realms() {
     let scratch = Scratch::new();
     assert!(Realm::list(&scratch.root().join("missing")).unwrap().realms.is_empty());

@@ -123,25 +123,68 @@ fn is_masked(entry: &Value) -> bool {
     }
 }
 
-/// Starts all enabled servers, waits for them, and shows their status. Fails if one that runs require is not ready.
-pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
-    let loaded = scope.server_files().load()?.entries;
-    let listed: Vec<_> = loaded.servers.iter().filter(|server| is_in_scope(server, only)).collect();
-    let find = |name: &str| listed.iter().find(|server| server.config.name == name);
+/// A server that runs start.
+pub(crate) struct CheckedServer {
+    pub(crate) name: String,
+    pub(crate) required: bool,
+    /// Reason why it is not ready.
+    pub(crate) error: Option<String>,
+}
+
+/// Starts all enabled servers, waits for them, and returns their status.
+pub(crate) async fn start_all(scope: &Scope) -> Vec<ServerView> {
     let running = McpServers::new(compose::server_options(scope, Arc::new(out::stderr_line)));
     running.start();
     running.shared().wait_until_ready(WAIT_TIMEOUT).await;
     running.shared().confirm(WAIT_TIMEOUT).await;
-    let views: Vec<_> =
-        running.shared().views().into_iter().filter(|view| find(&view.name).is_some()).collect();
+    let views = running.shared().views();
     running.close(SHUTDOWN_TIMEOUT).await;
-    let is_dead = |view: &ServerView| {
-        let is_required = find(&view.name).is_some_and(|server| server.config.required);
-        is_required && !matches!(view.state, ServerState::Ready | ServerState::Disabled)
+    views
+}
+
+/// Returns the servers that runs start. One whose variables are not set has no view.
+pub(crate) fn check(
+    LoadedServerFiles { entries, trust }: &LoadedServerFiles,
+    only: Option<McpScope>,
+    views: &[ServerView],
+) -> Vec<CheckedServer> {
+    let is_trusted =
+        |server: &&SourcedServer| server.scope == FileScope::User || *trust == ProjectTrust::Trusted;
+    let unshadowed = entries.shadowed.iter().filter(|_| *trust != ProjectTrust::Trusted);
+    let servers = entries.servers.iter().chain(unshadowed).filter(is_trusted);
+    let servers = servers.filter(|server| server.config.enabled && is_in_scope(server, only));
+    let check = |server: &SourcedServer| {
+        let view = views.iter().find(|view| view.name == server.config.name);
+        let error = match (server.expanded(&env::secret), view) {
+            (Err(problem), _) => Some(problem.to_string()),
+            (Ok(_), Some(view)) => (view.state != ServerState::Ready).then(|| reason(view)),
+            (Ok(_), None) => Some("it was not started".to_owned()),
+        };
+        CheckedServer { name: server.config.name.clone(), required: server.config.required, error }
     };
-    let code = if views.iter().any(is_dead) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    servers.map(check).collect()
+}
+
+/// Returns `true` if there are servers, and none is ready.
+pub(crate) fn are_all_dead(servers: &[CheckedServer]) -> bool {
+    !servers.is_empty() && servers.iter().all(|server| server.error.is_some())
+}
+
+/// Starts all enabled servers and shows their status. Fails if one that runs require is not ready, or none is.
+pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> Result<ExitCode, CliError> {
+    let loaded = scope.server_files().load()?;
+    let mut views = start_all(scope).await;
+    let checked = check(&loaded, only, &views);
+    let is_dead = |server: &&CheckedServer| server.required && server.error.is_some();
+    let is_bad = are_all_dead(&checked) || checked.iter().any(|server| is_dead(&server));
+    let code = if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    let listed: Vec<_> = loaded.entries.servers.iter().filter(|server| is_in_scope(server, only)).collect();
+    views.retain(|view| listed.iter().any(|server| server.config.name == view.name));
+    let unset = listed.iter().filter_map(|server| server.expanded(&env::secret).err());
+    let problems: Vec<_> = unset.map(|problem| problem.to_string()).collect();
     if json {
-        print_json(&json!({ "servers": views.iter().map(live_entry).collect::<Vec<_>>() }));
+        let servers: Vec<_> = views.iter().map(live_entry).collect();
+        print_json(&json!({ "servers": servers, "problems": problems }));
         return Ok(code);
     }
     let rows: Vec<_> = views.iter().map(live_row).collect();
@@ -153,8 +196,12 @@ pub(super) async fn live(scope: &Scope, only: Option<McpScope>, json: bool) -> R
     for (view, warning) in views.iter().flat_map(|view| view.warnings.iter().map(move |text| (view, text))) {
         out::warn(format_args!("{}: {warning}", view.name));
     }
-    for view in views.iter().filter(|view| is_dead(view)) {
-        out::stderr_line(&format!("error: `{}` is required, but is not ready; runs do not start", view.name));
+    problems.iter().for_each(out::warn);
+    for CheckedServer { name, .. } in checked.iter().filter(is_dead) {
+        out::stderr_line(&format!("error: `{name}` is required, but is not ready; runs do not start"));
+    }
+    if are_all_dead(&checked) {
+        out::stderr_line("error: no MCP server is ready");
     }
     Ok(code)
 }

@@ -7,13 +7,13 @@ mod probe;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use meerkat::mcp::ServerState;
 use meerkat::mcp::config::{
     CONNECT_TIMEOUT, Endpoint, EraChoice, Scope as FileScope, ServerConfig, SourcedServer, TOOL_TIMEOUT,
     TransportConfig,
 };
 use meerkat::{LoadedServerFiles, ProjectTrust, ServerFiles, TokenDir, escape_line};
 
+pub(super) use self::list::{are_all_dead, check, start_all};
 use super::{pairs, print_json};
 use crate::args::{AddArgs, McpCommand, McpScope, McpTransport};
 use crate::env;
@@ -34,16 +34,6 @@ pub(super) async fn mcp(scope: &Scope, command: McpCommand) -> Result<ExitCode, 
         McpCommand::Logout { name } => login::logout(scope, &name).await?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Starts the server of an entry that is not disabled, and returns why it is not ready, or `None` if it is.
-pub(super) async fn start_error(scope: &Scope, server: &SourcedServer) -> Option<String> {
-    let config = match server.expanded(&env::secret) {
-        Ok(config) => config,
-        Err(problem) => return Some(problem.to_string()),
-    };
-    let view = probe::probe(scope, config).await?;
-    (view.state != ServerState::Ready).then(|| probe::reason(&view))
 }
 
 /// Returns the directory of login tokens.

@@ -200,6 +200,16 @@ fn oversized_line_is_rejected_and_next_one_read() {
     client.send_raw(&line);
     client.send_raw(b"\n");
     assert_error(&mut client, &Value::Null, -32600, "longer than");
+    // Some clients send the id first, others last.
+    for (id, start, end) in [
+        (json!(7), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":""#, "\"}}\n"),
+        (json!("b"), r#"{"method":"ping","params":{"a":""#, "\"},\"jsonrpc\":\"2.0\",\"id\":\"b\"}\n"),
+    ] {
+        client.send_raw(start.as_bytes());
+        client.send_raw(&line);
+        client.send_raw(end.as_bytes());
+        assert_error(&mut client, &id, -32600, "longer than");
+    }
     assert_answers(&mut client);
 }
 

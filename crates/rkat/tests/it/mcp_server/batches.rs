@@ -52,6 +52,15 @@ fn stdio_batch_gets_one_response() {
     assert_eq!(answers.iter().filter(|answer| answer.get("error").is_some()).count(), 1);
 }
 
+/// Returns the ids of the rejected requests of a batch, in the order of the batch.
+fn rejected_ids(answers: &[Value], code: i64, reason: &str) -> Vec<Value> {
+    for answer in answers {
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap_or_default().contains(reason), "{answer}");
+    }
+    answers.iter().map(|answer| answer["id"].clone()).collect()
+}
+
 /// Waits for a batch of messages.
 fn next_batch(client: &mut meerkat_testkit::McpClient) -> Vec<Value> {
     loop {
@@ -74,7 +83,14 @@ fn stdio_rejects_invalid_batches_atomically() {
     assert_rejected(&mut client, json!([ping(1)]), "2025-03-26");
     client.request("initialize", hello(VERSION));
     assert_rejected(&mut client, json!([]), "empty");
-    assert_rejected(&mut client, json!([ping(1), 7]), "item 1");
+    client.send(&json!([ping(1), 7, { "jsonrpc": "2.0", "id": "b", "method": 5 }]));
+    assert_eq!(rejected_ids(&next_batch(&mut client), -32600, "item 1"), [json!(1), json!("b")]);
+    client.send_raw(
+        b"[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\",\"params\":{\"a\":\"\\ud800\",\"b\":1e400}}]\n",
+    );
+    assert_eq!(rejected_ids(&next_batch(&mut client), -32600, "item 0"), [json!(2)]);
+    client.send_raw(b"[{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\",\"params\":{\"a\":NaN}}]\n");
+    assert_eq!(rejected_ids(&next_batch(&mut client), -32700, "not JSON"), [json!(3)]);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello(VERSION) });
     assert_rejected(&mut client, json!([hello]), "initialize");
     assert_rejected(&mut client, Value::Array((0..129).map(ping).collect()), "129");

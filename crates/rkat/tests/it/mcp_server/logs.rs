@@ -5,7 +5,7 @@ use std::fs;
 use meerkat_testkit::{McpClient, SmallDisk, eventually};
 use serde_json::{Value, json};
 
-use super::support::{TestEnv, id_of, new_session};
+use super::support::{TestEnv, id_of, long_run, new_session, until_idle};
 
 /// Waits until the log has a line with a text, and returns all such lines.
 fn lines_with(env: &TestEnv, text: &str) -> Vec<String> {
@@ -84,7 +84,41 @@ fn full_disk_is_logged_with_its_file() {
     assert_eq!(client.expect_error("meerkat_run", json!({ "prompt": prompt })), "SESSION_STORE_ERROR");
     let line = &lines_with(&env, "cannot commit")[0];
     assert!(line.contains("ERROR") && line.contains("test/sessions.sqlite3"), "{line}");
+    for _ in 0..3 {
+        client.expect_error("meerkat_run", json!({ "prompt": prompt }));
+    }
     client.close();
+    assert_eq!(lines_with(&env, "cannot commit").len(), 1, "{}", env.log());
+}
+
+#[test]
+fn run_whose_end_cannot_be_stored_is_logged_once() {
+    let env = TestEnv::new();
+    fs::create_dir(env.state()).unwrap();
+    let Some(disk) = SmallDisk::mount(&env.state()) else { return };
+    let mut client = env.server();
+    let (run, session) = long_run(&mut client);
+    let filler = disk.fill();
+    client.tool("meerkat_interrupt", json!({ "session_id": session }));
+    client.finish_tool(run);
+    // The lease cannot be released either, which is tried again in the background.
+    eventually("a commit fails", || env.log().contains("cannot commit"));
+    fs::remove_file(filler).unwrap();
+    until_idle(&mut client, &session);
+    client.close();
+    assert_eq!(lines_with(&env, "cannot commit").len(), 1, "{}", env.log());
+}
+
+#[test]
+fn refused_run_is_logged() {
+    let env = TestEnv::new();
+    let mut client = env.server();
+    let refused = client.tool("meerkat_run", json!({ "prompt": "hi", "model": "claude-sonnet-4-5" }));
+    assert_eq!(refused.payload["code"], "PROVIDER_ERROR", "{}", refused.payload);
+    client.expect_error("meerkat_run", json!({ "prompt": "" }));
+    assert!(client.close().success());
+    let [line] = lines_with(&env, "a run was refused").try_into().unwrap();
+    assert!(line.contains(" WARN ") && line.contains("no API key"), "{line}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Stdio;
 
-use meerkat_testkit::eventually;
-use meerkat_testkit::web::Client;
-use serde_json::json;
+use meerkat_testkit::web::{Client, call};
+use meerkat_testkit::{SmallDisk, checkpoint, eventually};
+use serde_json::{Value, json};
 
 use super::support::{TestEnv, new_session};
 use super::web::Web;
@@ -37,6 +37,130 @@ fn unreadable_store_is_reported_at_start() {
     eventually("the log has the reason", || env.log().contains("error: cannot open the realm: "));
     assert_eq!(probe(&web, "/healthz"), (200, "alive\n".to_owned()));
     assert_eq!(probe(&web, "/readyz"), (503, "not ready\n".to_owned()));
+}
+
+#[test]
+fn store_that_cannot_be_opened_is_not_ready() {
+    let env = TestEnv::new();
+    let mut client = env.server();
+    new_session(&mut client, "say hi");
+    assert!(client.close().success());
+    let database = env.state().join("test/sessions.sqlite3");
+    checkpoint(&database);
+    let intact = fs::read(&database).expect("a database");
+    let mut newer = intact.clone();
+    let pages = newer.chunks_mut(4096).filter(|page| page.len() == 4096);
+    // The only row of the table with the version is the last thing on its page.
+    let mut versions = pages.filter_map(|page| page.last_chunk_mut().filter(|row| row[..4] == [3, 1, 2, 1]));
+    let [row, None] = [versions.next(), versions.next()] else { panic!("several rows") };
+    let row: &mut [u8; 5] = row.expect("a row");
+    row[4] = 99;
+    for (damaged, reason) in [
+        (newer, "has schema version 99; this build reads up to"),
+        (intact[..intact.len() / 2].to_vec(), "is damaged"),
+        (Vec::new(), "is missing or empty"),
+    ] {
+        fs::write(&database, &damaged).expect("the file can be written");
+        fs::remove_file(env.path("stderr")).expect("the log can be deleted");
+        let web = Web::start(&env);
+        eventually(reason, || {
+            env.log().contains("error: cannot open the realm: ") && env.log().contains(reason)
+        });
+        assert_eq!(probe(&web, "/healthz").0, 200, "{reason}");
+        assert_eq!(probe(&web, "/readyz"), (503, "not ready\n".to_owned()), "{reason}");
+        let page = web.send("GET", "/", &[], b"");
+        assert_eq!(page.status, 503, "{reason}");
+        assert!(
+            page.body.contains("It cannot serve requests now") && !page.body.contains(reason),
+            "{page:?}"
+        );
+        eventually("the log has the reason", || env.log().contains("the server is not ready"));
+    }
+    fs::write(&database, &intact).expect("the file can be written");
+    let web = Web::start(&env);
+    assert_eq!((probe(&web, "/readyz").0, web.send("GET", "/", &[], b"").status), (200, 200));
+}
+
+#[test]
+fn new_realm_in_an_unwritable_state_root_is_not_ready() {
+    let env = TestEnv::new();
+    fs::write(env.state(), "not a directory").expect("a file");
+    let web = Web::start_with(&env, &["--no-token"]);
+    assert_eq!(probe(&web, "/readyz"), (503, "not ready\n".to_owned()));
+    drop(web);
+    fs::remove_file(env.state()).expect("the file can be deleted");
+    fs::create_dir(env.state()).expect("a directory");
+    let Some(disk) = SmallDisk::mount(&env.state()) else { return };
+    assert_eq!(probe(&Web::start_with(&env, &["--no-token"]), "/readyz").0, 200);
+    let _filler = disk.fill();
+    assert_eq!(probe(&Web::start_with(&env, &["--no-token"]), "/readyz").0, 503, "a full disk");
+    disk.make_read_only();
+    assert_eq!(probe(&Web::start_with(&env, &["--no-token"]), "/readyz").0, 503, "a read-only disk");
+}
+
+#[test]
+fn refused_requests_are_logged_once_per_minute() {
+    let env = TestEnv::new();
+    let web = Web::start(&env);
+    for _ in 0..3 {
+        assert_eq!(web.send("GET", "/mcp", &[("authorization", "Bearer canary")], b"").status, 401);
+        assert_eq!(web.send("GET", "/mcp", &[("host", "evil.example")], b"").status, 403);
+    }
+    let lines = || {
+        let log = env.log();
+        let lines = log.lines().filter(|line| line.contains("requests were refused"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    eventually("both are logged", || lines().len() == 2);
+    for (line, status) in lines().iter().zip(["status=401", "status=403"]) {
+        let parts = [" WARN ", "client=127.0.0.1:", status, "count=1", "reason="];
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert!(!env.log().contains("canary"));
+}
+
+/// Asserts that every line of a log is a JSON object without the token, and returns the messages.
+fn json_messages(log: &str, token: &str) -> Vec<String> {
+    assert!(!log.contains(token), "{log}");
+    let message = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["level"].is_string() && line["time"].is_string(), "{line}");
+        line["message"].as_str().expect("a message").to_owned()
+    };
+    log.lines().map(message).collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn json_log_is_all_json() {
+    let env = TestEnv::new();
+    fs::create_dir(env.path(".rkat")).expect("a directory");
+    let file = "[[servers]]\nname = \"gone\"\ncommand = \"no-such-program\"\n\n[[servers]]\nname = 5\n";
+    fs::write(env.path(".rkat/mcp.toml"), file).expect("a file");
+    let arguments = ["--realm", "test", "--http", "127.0.0.1:0", "--log-format", "json"];
+    for realm_is_damaged in [false, true] {
+        let mut web = Web::spawn(&env, &mut env.limited("-n 250", &arguments));
+        let token = fs::read_to_string(env.state().join("test/token")).expect("a token");
+        let client = Client::new(web.address().to_owned(), Some(token.trim().to_owned()));
+        assert_eq!(client.send("GET", "/mcp", &[("authorization", "Bearer x")], b"").status, 401);
+        let last = match realm_is_damaged {
+            true => "cannot open the realm: ",
+            false => {
+                let (session, failing) = (client.session(), json!({ "prompt": "fail auth" }));
+                client.post(&[("mcp-session-id", session.as_str())], &call(1, "meerkat_run", failing));
+                "the run failed"
+            }
+        };
+        eventually(last, || env.log().contains(last));
+        assert!(web.stop().success());
+        let messages = json_messages(&env.log(), token.trim());
+        let path = env.state().join("test/token").display().to_string();
+        for part in ["listening on http://", &path, "open files", "requests were refused", last] {
+            assert!(messages.iter().any(|message| message.contains(part)), "no {part} in {messages:#?}");
+        }
+        fs::write(env.state().join("test/sessions.sqlite3"), "this is not a database").expect("a file");
+        fs::remove_file(env.path("stderr")).expect("the log can be deleted");
+    }
 }
 
 #[test]

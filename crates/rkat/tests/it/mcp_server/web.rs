@@ -33,7 +33,8 @@ impl Web {
         let child = command.stdin(Stdio::null()).spawn().expect("the server starts");
         let chooses = |argument: &std::ffi::OsStr| {
             let argument = argument.to_string_lossy();
-            argument.contains("--token-file") || argument.contains("--no-token")
+            // A JSON log does not contain the token.
+            ["--token-file", "--no-token", "json"].iter().any(|option| argument.contains(option))
         };
         let prints_token = !command.get_args().any(chooses);
         let (mut address, mut token) = (None, None);
@@ -41,7 +42,7 @@ impl Web {
             let log = env.log();
             let find = |start: &str, end: &str| {
                 let found = log[before..].lines().find_map(|line| line.split_once(start));
-                found.and_then(|(_, rest)| rest.strip_suffix(end)).map(str::to_owned)
+                found.and_then(|(_, rest)| rest.split_once(end)).map(|(value, _)| value.to_owned())
             };
             address = find("listening on http://", "/mcp");
             token = find("Authorization: Bearer ", "\"");

@@ -27,7 +27,9 @@ fn fixture() -> Fixture {
     let connection = open::writer(&path, StoreMark::Absent).unwrap();
     let peers = Peers::new(Uuid::from_u128(1), directory.path());
     let presence = Presence::new(&path);
-    Fixture { writer: Writer { connection, peers, path, presence, _owner: owner }, _directory: directory }
+    let failures = FailureLog::default();
+    let writer = Writer { connection, peers, path, presence, failures, _owner: owner };
+    Fixture { writer, _directory: directory }
 }
 
 fn id(number: u128) -> SessionId {
