@@ -35,8 +35,8 @@ pub use mcp::{
     McpAddRequest, McpOperation, McpReloadRequest, McpRemoveRequest, McpReply, McpServerInput, McpStatus,
 };
 pub use run_options::{
-    HookOverrides, MAX_OUTPUT_RETRIES, RUN_OPTIONS, ResumeRequest, RunRequest, SkillKey, SkillRef,
-    SkillRefKind, SkillsAction, SkillsRequest,
+    HookOverrides, MAX_INSTRUCTION_CHARS, MAX_LABEL_CHARS, MAX_OUTPUT_RETRIES, RUN_OPTIONS, ResumeRequest,
+    RunRequest, SkillKey, SkillRef, SkillRefKind, SkillsAction, SkillsRequest,
 };
 pub use session::{
     ApprovalInput, ArchiveReply, Billing, BuiltinConfig, CompletedReply, HistoryReply, HistoryRequest,

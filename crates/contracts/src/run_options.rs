@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use meerkat_core::{ApprovalPolicy, BudgetLimits, Content, ContentBlock, Provider, SessionId};
+use meerkat_core::{ApprovalPolicy, BudgetLimits, Content, ContentBlock, Provider, SessionId, UUID_PATTERN};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -53,6 +53,7 @@ macro_rules! run_options {
             hooks_override as hooks: Option<HookOverrides> => HookOverlay, run, "",
                 "Hooks for this run only.",
                 "Hooks for this run only.";
+            #[schemars(inner(length(max = $crate::MAX_INSTRUCTION_CHARS)))]
             additional_instructions as instructions: Option<Vec<String>> => Option<Vec<String>>, session, "--instructions",
                 "Additional sections for the system prompt.",
                 "Additional sections for the system prompt, for the rest of the session.";
@@ -97,7 +98,9 @@ macro_rules! requests {
             pub keep_alive: Option<bool>,
             /// Settings of the built-in tools.
             pub builtin_config: Option<BuiltinConfig>,
-            /// Labels for finding the session later.
+            /// Labels for finding the session later, together at most 8 KiB. The names `mob_id`, `role`, `meerkat_id`,
+            /// and those that start with `meerkat.` are reserved.
+            #[schemars(extend("additionalProperties" = { "type": "string", "maxLength": MAX_LABEL_CHARS }))]
             pub labels: Option<BTreeMap<String, String>>,
             /// Send the run's events as notifications during the run.
             pub stream: Option<bool>,
@@ -142,6 +145,11 @@ run_options!(requests);
 /// Maximum number of retries when structured output fails validation.
 pub const MAX_OUTPUT_RETRIES: u32 = 100;
 
+/// Maximum length of an additional instruction in characters; its limit is the same number of bytes.
+pub const MAX_INSTRUCTION_CHARS: usize = 32 * 1024;
+/// Maximum length of a label in characters; all labels of a session have the same limit in bytes.
+pub const MAX_LABEL_CHARS: usize = 8 * 1024;
+
 /// Returns the schema of a prompt, which must not be empty.
 fn prompt_schema(generator: &mut SchemaGenerator) -> Schema {
     let block = generator.subschema_for::<ContentBlock>();
@@ -149,8 +157,6 @@ fn prompt_schema(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "pattern": NOT_BLANK }, blocks] })
 }
 
-/// Pattern of the id of a skill's source.
-const SOURCE_ID: &str = "^[0-9a-fA-F-]{32,36}$";
 /// Pattern of a skill's name.
 const SKILL_NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 
@@ -158,7 +164,7 @@ const SKILL_NAME: &str = "^[a-z0-9]+(-[a-z0-9]+)*$";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillKey {
     /// Id of the source it comes from.
-    #[schemars(regex(pattern = SOURCE_ID))]
+    #[schemars(regex(pattern = UUID_PATTERN))]
     pub source_uuid: String,
     /// Name of the skill.
     #[schemars(regex(pattern = SKILL_NAME))]
@@ -179,7 +185,7 @@ pub struct SkillRef {
     /// Always `structured`.
     pub kind: SkillRefKind,
     /// Id of the source it comes from.
-    #[schemars(regex(pattern = SOURCE_ID))]
+    #[schemars(regex(pattern = UUID_PATTERN))]
     pub source_uuid: String,
     /// Name of the skill.
     #[schemars(regex(pattern = SKILL_NAME))]
@@ -202,7 +208,7 @@ pub struct SkillsRequest {
     /// Skill to inspect.
     pub skill_key: Option<SkillKey>,
     /// Id of the source to load it from; overrides the key's source.
-    #[schemars(regex(pattern = SOURCE_ID))]
+    #[schemars(regex(pattern = UUID_PATTERN))]
     pub source: Option<String>,
 }
 

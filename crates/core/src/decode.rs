@@ -1,19 +1,16 @@
 //! Decoding of JSON values into types. An error names the location, says in plain words what was expected, and quotes
 //! only the start of what was found.
 
+use serde::Deserializer;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use crate::printable::{escape_line, excerpt};
+use crate::printable::{excerpt, excerpt_message};
 
-/// Maximum length of a message written by a type itself, in characters.
-const MAX_MESSAGE: usize = 500;
-
-/// Decodes a value.
+/// Decodes a value, such as a JSON value or a reference to one.
 ///
 /// # Errors
 /// Returns what is wrong and where.
-pub fn decode<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+pub fn decode<'a, T: DeserializeOwned>(value: impl Deserializer<'a>) -> Result<T, String> {
     serde_path_to_error::deserialize(value)
         .map_err(|error| at_path(&error.path().to_string(), &plain_error(&error.inner().to_string())))
 }
@@ -46,8 +43,7 @@ pub fn plain_error(message: &str) -> String {
             return format!("{start}{}{}", excerpt(name), &message[start.len() + name.len()..]);
         }
     }
-    let start: String = message.chars().take(MAX_MESSAGE).collect();
-    escape_line(&start).into_owned()
+    excerpt_message(message)
 }
 
 /// Describes a value that serde found.
@@ -96,7 +92,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use serde::Deserialize;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

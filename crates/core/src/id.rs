@@ -24,12 +24,16 @@ pub enum IdError {
     Blob(String),
 }
 
+/// Pattern of a UUID, with or without hyphens.
+pub const UUID_PATTERN: &str =
+    "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})$";
+
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
         #[serde(transparent)]
-        #[schemars(extend("pattern" = "^[0-9a-fA-F-]{32,36}$"))]
+        #[schemars(extend("pattern" = UUID_PATTERN))]
         pub struct $name(#[schemars(with = "String")] Uuid);
 
         impl $name {
@@ -131,7 +135,7 @@ impl RealmId {
     /// Returns an error if the text breaks a rule.
     pub fn explicit(text: &str) -> Result<Self, IdError> {
         if Uuid::try_parse(text).is_ok() {
-            return Err(IdError::Realm(text.to_owned(), "it looks like a session id; choose a name"));
+            return Err(IdError::Realm(excerpt(text), "it looks like a session id; choose a name"));
         }
         text.parse()
     }

@@ -52,7 +52,7 @@ pub use hook::{
     HookInvocation, HookMode, HookOutput, HookPoints, HookRequest, HookResponse, HookRuntime, HookSet,
     HookSetError, HookToolCall, HookToolResult, HookVerdict, SecretMap, evaluate_hook,
 };
-pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId, StreamId};
+pub use id::{BlobId, EventId, IdError, RealmId, RunId, SessionId, StreamId, UUID_PATTERN};
 pub use image::{Image, ImageFormat, ImageModel, ImageQuality, ImageRequest, ImageResponse, ImageSize};
 pub use jiff::Timestamp;
 pub use message::{AssistantBlock, AssistantImage, BlobRef, Message, NoticeKind, StopReason};
@@ -61,7 +61,7 @@ pub use model::{
     ModelResponse, Provider, ResponseStatus,
 };
 pub use money::{Price, Usd};
-pub use printable::{escape_line, escape_text, excerpt};
+pub use printable::{escape_line, escape_text, excerpt, excerpt_message};
 pub use redact::{Cut, Redactor, percent_decoded};
 pub use retry::{Retry, RetryDecision, RetryFailure, RetryKind, RetryPlan, RetryPolicy};
 pub use schema::{OutputSchema, SchemaCompat, SchemaError};

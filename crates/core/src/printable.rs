@@ -27,9 +27,18 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
 /// Returns the start of a text from outside, on one line, for an error message.
 #[must_use]
 pub fn excerpt(text: &str) -> String {
-    /// Maximum length in characters, before escaping.
-    const MAX: usize = 120;
-    let Some((end, _)) = text.char_indices().nth(MAX) else { return escape_line(text).into_owned() };
+    start(text, 120)
+}
+
+/// Returns the start of an error message that may quote text from outside, on one line.
+#[must_use]
+pub fn excerpt_message(message: &str) -> String {
+    start(message, 500)
+}
+
+/// Returns at most `max` characters of a text, escaped.
+fn start(text: &str, max: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(max) else { return escape_line(text).into_owned() };
     format!("{}…", escape_line(&text[..end]))
 }
 

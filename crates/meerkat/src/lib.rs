@@ -76,7 +76,7 @@ pub use meerkat_core::{
     HookFailure, HookInvocation, HookOutput, HookRuntime, IdError, Message, Model, OutputSchema, Provider,
     RealmId, Redactor, RunId, SchemaError, SchemaWarning, SessionId, TerminalCause, Timestamp, ToolCall,
     ToolFailure, ToolImpact, ToolOutput, ToolResult, ToolSource, TraceContext, Usage, Usd, escape_line,
-    escape_text, excerpt,
+    escape_text, excerpt, excerpt_message,
 };
 /// Server of the iii protocol.
 #[cfg(feature = "registry")]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use jsonschema::Validator;
-use meerkat_core::OutputSchema;
+use jsonschema::{ValidationError, Validator};
+use meerkat_core::{OutputSchema, excerpt, excerpt_message};
 use serde_json::{Map, Value};
 
 /// Error of an output schema that is not a valid JSON Schema, or that cannot be used.
@@ -16,15 +16,19 @@ pub struct InvalidSchema(pub(crate) String);
 pub(crate) struct OutputValidator {
     schema: Arc<OutputSchema>,
     validator: Arc<Validator>,
+    /// Number of values in the schema.
+    size: usize,
 }
 
 /// Maximum number of validation errors reported to the model.
 const MAX_ERRORS: usize = 5;
+/// Maximum number of pairs of a schema's part and a value for which errors are collected.
+const MAX_PAIRS: usize = 250_000;
 
 impl OutputValidator {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, InvalidSchema> {
         let validator = jsonschema::draft202012::new(&schema.schema)
-            .map_err(|error| InvalidSchema(format!("is not a valid JSON Schema: {error}")))?;
+            .map_err(|error| InvalidSchema(format!("is not a valid JSON Schema: {}", describe(&error))))?;
         let supplied = values(&schema.schema);
         let path = if supplied.is_some_and(|mut values| !values.any(|value| validator.is_valid(value))) {
             Some(String::new())
@@ -32,9 +36,10 @@ impl OutputValidator {
             unmatchable(&schema.schema)
         };
         if let Some(path) = path {
-            return Err(InvalidSchema(format!("cannot be met: no value matches `#{path}`")));
+            return Err(InvalidSchema(format!("cannot be met: no value matches `#{}`", excerpt(&path))));
         }
-        Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator) })
+        let size = count(&schema.schema);
+        Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator), size })
     }
 
     pub(crate) fn schema(&self) -> Arc<OutputSchema> {
@@ -54,23 +59,44 @@ impl OutputValidator {
     /// Drops `null` for optional properties, which providers write if they must fill every property.
     fn without_nulls(&self, mut value: Value) -> Option<Value> {
         drop_optional_nulls(&mut value, &self.schema.schema);
-        self.check(&value).is_ok().then_some(value)
+        self.validator.is_valid(&value).then_some(value)
     }
 
     fn check(&self, value: &Value) -> Result<(), String> {
-        let describe = |error: jsonschema::ValidationError<'_>| {
-            let path = error.instance_path().to_string();
-            if path.is_empty() { error.to_string() } else { format!("at `{path}`: {error}") }
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        // The validator collects the errors of every value and of every alternative before it returns the first one.
+        if count(value).saturating_mul(self.size) > MAX_PAIRS {
+            return Err("it does not match the schema".to_owned());
+        }
+        let located = |error: ValidationError<'_>| {
+            let (path, reason) = (error.instance_path().to_string(), describe(&error));
+            if path.is_empty() { reason } else { format!("at `{}`: {reason}", excerpt(&path)) }
         };
-        let errors: Vec<_> = self.validator.iter_errors(value).take(MAX_ERRORS).map(describe).collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+        let errors: Vec<_> = self.validator.iter_errors(value).take(MAX_ERRORS).map(located).collect();
+        Err(errors.join("; "))
     }
 
     /// Unwraps a value nested under the schema's name, as models often write it.
     fn unwrapped(&self, value: &Value) -> Option<Value> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let inner = object.get(self.schema.name.as_deref()?)?;
-        self.check(inner).is_ok().then(|| inner.clone())
+        self.validator.is_valid(inner).then(|| inner.clone())
+    }
+}
+
+/// Describes an error, with only the start of the value.
+fn describe(error: &ValidationError<'_>) -> String {
+    excerpt_message(&error.masked_with(excerpt(&error.instance().to_string())).to_string())
+}
+
+/// Returns the number of values in a value, including itself.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(object) => object.values().map(count).sum(),
+        _ => 0,
     }
 }
 
@@ -233,6 +259,19 @@ mod tests {
             json!({"type": "object", "properties": {"a": false}}),
         ];
         possible.into_iter().for_each(|schema| drop(validator(schema)));
+    }
+
+    #[test]
+    fn errors_of_large_values_are_bounded() {
+        let text = validator(json!({"type": "array", "items": {"type": "string"}}));
+        let long = "x".repeat(100_000);
+        let reason = text.validate(&json!([[long], 7]).to_string()).unwrap_err();
+        assert!(reason.starts_with("at `/0`: [\"xxx") && reason.len() < 300, "{reason}");
+        assert!(reason.ends_with("; at `/1`: 7 is not of type \"string\""), "{reason}");
+        // Each item has an error for each alternative.
+        let alternatives = validator(json!({"items": {"anyOf": vec![json!({"type": "string"}); 100]}}));
+        let reason = alternatives.validate(&json!(vec![1; 100_000]).to_string()).unwrap_err();
+        assert_eq!(reason, "it does not match the schema");
     }
 
     #[test]

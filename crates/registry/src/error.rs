@@ -1,5 +1,7 @@
 //! Errors of the registry. Callers of the functions depend on the exact messages.
 
+use meerkat_core::excerpt;
+
 use crate::{BusError, Invalid, UriError};
 
 /// Error of a registry function.
@@ -15,22 +17,22 @@ pub enum Error {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// No skill has this id.
-    #[error("Skill not found: {0}")]
+    #[error("Skill not found: {}", excerpt(.0))]
     SkillNotFound(String),
     /// No prompt has this name.
-    #[error("Prompt not found: {0}")]
+    #[error("Prompt not found: {}", excerpt(.0))]
     PromptNotFound(String),
     /// An internal function of the bus was requested as a section of a skill.
-    #[error("Function '{0}' is in an internal namespace and cannot back a skill resource")]
+    #[error("Function '{}' is in an internal namespace and cannot back a skill resource", excerpt(.0))]
     ReservedSection(String),
     /// An internal function of the bus was registered as a prompt handler.
-    #[error("Prompt handler '{0}' is in an internal namespace and cannot back a prompt")]
+    #[error("Prompt handler '{}' is in an internal namespace and cannot back a prompt", excerpt(.0))]
     ReservedHandler(String),
     /// The id of a function contains whitespace.
-    #[error("Function id {0:?} contains whitespace")]
+    #[error("Function id \"{}\" contains whitespace", excerpt(.0))]
     Blank(String),
     /// The function behind a section or prompt could not be called, or failed.
-    #[error("trigger {function}: {source}")]
+    #[error("trigger {}: {source}", excerpt(function))]
     Trigger {
         /// Id of the function.
         function: String,
@@ -43,7 +45,7 @@ pub enum Error {
     )]
     Shape,
     /// Another worker registered the entry, and the caller may not change other workers' entries.
-    #[error("{what} '{name}' was registered by another worker")]
+    #[error("{what} '{}' was registered by another worker", excerpt(name))]
     NotOwner {
         /// Kind of the entry.
         what: &'static str,
@@ -51,10 +53,10 @@ pub enum Error {
         name: String,
     },
     /// The caller may not use the function.
-    #[error("function '{0}' not allowed")]
+    #[error("function '{}' not allowed", excerpt(.0))]
     NotAllowed(String),
     /// The stored value is not an entry.
-    #[error("decode stored {what} {name}: {source}")]
+    #[error("decode stored {what} {}: {source}", excerpt(name))]
     Stored {
         /// Either `skill` or `prompt`.
         what: &'static str,
@@ -67,7 +69,7 @@ pub enum Error {
     #[error(transparent)]
     State(#[from] BusError),
     /// The registry has no such function.
-    #[error("`{0}` is not a function of the registry")]
+    #[error("`{}` is not a function of the registry", excerpt(.0))]
     UnknownFunction(String),
 }
 

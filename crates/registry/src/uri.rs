@@ -2,6 +2,8 @@
 //!
 //! URIs are not decoded, trimmed, or normalized; they are compared byte for byte.
 
+use meerkat_core::excerpt;
+
 /// URI of the index.
 pub const INDEX: &str = "iii://skills";
 const SCHEME: &str = "iii://";
@@ -36,7 +38,7 @@ pub enum Resource<'a> {
     },
 }
 
-/// Error parsing a URI.
+/// Error parsing a URI, with the start of the URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// The scheme is not `iii`.
@@ -61,9 +63,9 @@ pub enum UriError {
 /// # Errors
 /// Returns an error for the first rule that the URI violates.
 pub fn parse(uri: &str) -> Result<Resource<'_>, UriError> {
-    let rest = uri.strip_prefix(SCHEME).ok_or_else(|| UriError::Scheme(uri.to_owned()))?;
+    let rest = uri.strip_prefix(SCHEME).ok_or_else(|| UriError::Scheme(excerpt(uri)))?;
     if rest.is_empty() {
-        return Err(UriError::Empty(uri.to_owned()));
+        return Err(UriError::Empty(excerpt(uri)));
     }
     if uri == INDEX {
         return Ok(Resource::Index);
@@ -72,13 +74,13 @@ pub fn parse(uri: &str) -> Result<Resource<'_>, UriError> {
         return Ok(Resource::Skill(rest));
     };
     if skill.is_empty() {
-        return Err(UriError::NoSkill(uri.to_owned()));
+        return Err(UriError::NoSkill(excerpt(uri)));
     }
     if function.is_empty() {
-        return Err(UriError::NoFunction(uri.to_owned()));
+        return Err(UriError::NoFunction(excerpt(uri)));
     }
     if function.contains('/') {
-        return Err(UriError::TooDeep(uri.to_owned()));
+        return Err(UriError::TooDeep(excerpt(uri)));
     }
     Ok(Resource::Section { skill, function })
 }
@@ -128,6 +130,15 @@ mod tests {
             ),
         ] {
             assert_eq!(parse(uri).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn errors_quote_only_the_start() {
+        let long = "\u{1b}/".repeat(100_000);
+        for uri in [long.clone(), format!("iii:///{long}"), format!("iii://a/b/{long}")] {
+            let error = parse(&uri).unwrap_err().to_string();
+            assert!(error.len() < 900 && !error.contains('\u{1b}'), "{error}");
         }
     }
 

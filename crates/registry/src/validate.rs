@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use meerkat_core::excerpt;
+
 use crate::PromptArgument;
 use crate::input::{RegisterPromptInput, RegisterSkillInput};
 
@@ -36,7 +38,7 @@ pub enum Invalid {
     #[error("skill body too large ({0} bytes; max {MAX_SKILL_BYTES})")]
     TooLarge(usize),
     /// Two arguments of a prompt have the same name.
-    #[error("duplicate argument name: {0}")]
+    #[error("duplicate argument name: {}", excerpt(.0))]
     DuplicateArgument(String),
 }
 

@@ -72,7 +72,11 @@ impl Generator {
                 assert!(!samples.is_empty(), "no samples for `{rule}`");
                 json!(self.pick(&samples))
             }
-            None => self.any_text(),
+            None => {
+                let most = schema.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
+                let text = self.any_text();
+                text.as_str().unwrap_or_default().chars().take(most as usize).collect::<String>().into()
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::{any, get};
+use meerkat::{excerpt, excerpt_message};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use serde::Deserialize;
@@ -87,8 +88,9 @@ impl<S: Service> Frontend<S> {
             return None;
         }
         let reason = format!(
-            "the stream of event `{last}` is unknown or has expired; repeat its request, or open a stream without \
-             Last-Event-ID"
+            "the stream of event `{}` is unknown or has expired; repeat its request, or open a stream without \
+             Last-Event-ID",
+            excerpt(last)
         );
         Some(error(StatusCode::BAD_REQUEST, &Value::Null, -32600, &reason))
     }
@@ -272,7 +274,7 @@ async fn with_json_error(response: Response<Body>, id: &Value) -> Response<Body>
             false => (-32600, InvalidMessage::NOT_A_MESSAGE.to_owned()),
         };
     }
-    let mut converted = error(status, id, code, &reason);
+    let mut converted = error(status, id, code, &excerpt_message(&reason));
     for name in [header::ALLOW, header::RETRY_AFTER] {
         if let Some(value) = parts.headers.get(&name) {
             converted.headers_mut().insert(name, value.clone());

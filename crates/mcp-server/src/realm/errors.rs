@@ -5,7 +5,12 @@ use rmcp::ErrorData;
 use serde_json::json;
 
 pub(super) fn not_found(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(format!("unknown resource `{}`", excerpt(uri)), Some(json!({ "uri": uri })))
+    not_found_because(uri, format!("unknown resource `{}`", excerpt(uri)))
+}
+
+/// Builds the error of a resource that does not exist. Its data contains the URI, or the start of a long one.
+pub(super) fn not_found_because(uri: &str, reason: String) -> ErrorData {
+    ErrorData::resource_not_found(reason, Some(json!({ "uri": excerpt(uri) })))
 }
 
 /// Builds the error of a failed request. Only the codes of JSON-RPC itself are used, because MCP assigns other meanings

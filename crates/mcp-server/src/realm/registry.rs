@@ -12,12 +12,12 @@ use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
     Resource, ResourceContents, ResourceTemplate,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::access::RuntimeAccess;
-use super::errors::{failed, not_found};
+use super::errors::{failed, not_found, not_found_because};
 use crate::log::Log;
 use crate::protocol::{ChangeNotification, Notifier, Page};
 use crate::skills::SkillViews;
@@ -255,9 +255,7 @@ impl Registered {
             Err(error) if error.kind() == Kind::Failed => {
                 return Err(failed(&error.into()));
             }
-            Err(error) => {
-                return Err(ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri }))));
-            }
+            Err(error) => return Err(not_found_because(&uri, error.to_string())),
         };
         let contents = ResourceContents::text(text, uri).with_mime_type(mime_type);
         Ok(ReadResourceResult::new(vec![contents]))

@@ -265,7 +265,7 @@ fn invalid_params(reason: &str) -> CallToolResult {
 }
 
 fn not_found(uri: &str, error: &Error) -> ErrorData {
-    ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri })))
+    ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": excerpt(uri) })))
 }
 
 /// Runs file operations on a blocking thread.

@@ -110,6 +110,20 @@ fn idle_session_expires_unless_it_has_a_stream() {
     assert!(web.tool(&open_session, 1, "meerkat_sessions", json!({}))["sessions"].is_array());
 }
 
+#[test]
+fn rejected_event_id_is_quoted_only_at_its_start() {
+    let serving = Serving::start(Limits::default());
+    let web = Client::at(serving.address);
+    let (session, event) = (web.session(), "long ".repeat(1000));
+    let resume = [
+        ("accept", "text/event-stream"),
+        ("mcp-session-id", session.as_str()),
+        ("last-event-id", event.as_str()),
+    ];
+    let (status, _, message) = web.send("GET", "/mcp", &resume, b"").error();
+    assert!(status == 400 && message.contains("long …`") && message.len() < 300, "{message}");
+}
+
 /// Server in this process, with custom limits.
 struct Serving {
     runtime: tokio::runtime::Runtime,

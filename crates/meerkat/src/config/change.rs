@@ -18,8 +18,11 @@ pub(super) fn apply_change(
     change: ConfigChange,
     access: ConfigAccess,
 ) -> Result<(Map<String, Value>, Config), ConfigError> {
-    // An invalid stored document can still be replaced.
-    let before = parse_over(base, stored.clone()).unwrap_or_default();
+    let before = match parse_over(base, stored.clone()) {
+        // The owner can replace an invalid document. For others, its protections must not return to their defaults.
+        Err(_) if access == ConfigAccess::Owner => Config::default(),
+        before => before?,
+    };
     let displayed = to_document(&before)?;
     let document = match change {
         ConfigChange::Set(mut new) => {
@@ -126,8 +129,9 @@ fn check_urls_and_tokens(before: &Config, after: &Config) -> Result<(), ConfigEr
         check_token(&format!("{key}.bearer_token"), server.bearer_token.as_deref())?;
         if let Some(variable) = server.bearer_token_env.as_deref().filter(|name| is_reserved_variable(name)) {
             return Err(ConfigError::Invalid(format!(
-                "`{key}.bearer_token_env`: `{variable}` may hold a secret that is not for this server; use \
-                 another variable"
+                "`{}`: `{}` may hold a secret that is not for this server; use another variable",
+                excerpt(&format!("{key}.bearer_token_env")),
+                excerpt(variable)
             )));
         }
     }
@@ -140,7 +144,8 @@ fn check_token(key: &str, token: Option<&str>) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::Invalid(format!(
-        "`{key}` is `{MASK}`, which stands for the stored token, but no token is stored; write the token itself"
+        "`{}` is `{MASK}`, which stands for the stored token, but no token is stored; write the token itself",
+        excerpt(key)
     )))
 }
 

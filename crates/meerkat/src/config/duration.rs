@@ -32,6 +32,11 @@ impl FromStr for HumanDuration {
     }
 }
 
+impl HumanDuration {
+    /// Pattern of a duration, without the spaces and large numbers that are also accepted.
+    const PATTERN: &str = "^[0-9]{1,12} ?(ms|s|m|h)$";
+}
+
 impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
@@ -73,7 +78,7 @@ impl JsonSchema for HumanDuration {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "integer"], "format": "duration" })
+        json_schema!({ "type": ["string", "integer"], "pattern": Self::PATTERN, "minimum": 0 })
     }
 }
 
@@ -117,14 +122,33 @@ impl JsonSchema for CallTimeout {
         true
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        HumanDuration::json_schema(generator)
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = format!("{}|^{DISABLED}$", HumanDuration::PATTERN);
+        json_schema!({ "type": ["string", "integer"], "pattern": pattern, "minimum": 0 })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use meerkat_core::input_schema;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn schema_matches_the_accepted_durations() {
+        let schemas = [input_schema::<HumanDuration>(), input_schema::<CallTimeout>()];
+        let [duration, timeout] = schemas.map(|schema| jsonschema::draft202012::new(&schema).unwrap());
+        for valid in [json!("500ms"), json!("30 s"), json!("10m"), json!("999999999999h"), json!(0)] {
+            assert!(duration.is_valid(&valid) && timeout.is_valid(&valid), "{valid}");
+            serde_json::from_value::<HumanDuration>(valid).unwrap();
+        }
+        for invalid in [json!("PT30S"), json!("soon"), json!("30"), json!(-1), Value::Null] {
+            assert!(!duration.is_valid(&invalid) && !timeout.is_valid(&invalid), "{invalid}");
+            serde_json::from_value::<HumanDuration>(invalid).unwrap_err();
+        }
+        assert!(timeout.is_valid(&json!("disabled")) && !duration.is_valid(&json!("disabled")));
+    }
 
     #[test]
     fn durations_round_trip() {

@@ -46,7 +46,7 @@ impl Coded for ConfigError {
         match self {
             Self::Record(error) => error.data(),
             Self::Request(error) => error.data(),
-            Self::Protected { key } => Some(json!({ "type": "config_protected", "key": key })),
+            Self::Protected { key } => Some(json!({ "type": "config_protected", "key": excerpt(key) })),
             Self::Invalid(_) => None,
         }
     }

@@ -29,6 +29,7 @@ pub use hooks::HooksConfig;
 pub use limits::LimitsConfig;
 pub(crate) use limits::MIN_REPLY_BYTES;
 pub use memory::{MemoryConfig, MemoryScope};
+use providers::MAX_CALL_TIMEOUT_SECS;
 pub use providers::{
     ApiStyle, GoogleSearchConfig, ModelsConfig, ProviderConfig, ProviderToolsConfig, ProvidersConfig,
     SelfHostedConfig, SelfHostedModel, SelfHostedServer, SelfHostedTransport, WebSearchConfig,
@@ -224,6 +225,11 @@ fn parse(document: &Map<String, Value>) -> Result<Config, ConfigError> {
         let path = format!("self_hosted.models.{model}.server");
         let text = at_path(&path, &format!("unknown server `{}`", excerpt(server)));
         return Err(ConfigError::Invalid(text));
+    }
+    if let Some(name) = config.self_hosted.model_with_invalid_timeout() {
+        let path = format!("self_hosted.models.{name}.call_timeout_secs");
+        let rule = format!("must be from 1 to {MAX_CALL_TIMEOUT_SECS} (30 days)");
+        return Err(ConfigError::Invalid(at_path(&path, &rule)));
     }
     if let Some(schema) = config.agent.output_schema.clone() {
         let in_field =

@@ -111,6 +111,9 @@ pub struct SelfHostedServer {
     pub bearer_token: Option<String>,
 }
 
+/// Maximum of `call_timeout_secs`.
+pub(super) const MAX_CALL_TIMEOUT_SECS: u64 = 30 * 24 * 3600;
+
 /// Placeholder for a secret.
 pub(super) const MASK: &str = "***";
 
@@ -207,8 +210,9 @@ pub struct SelfHostedModel {
     /// Whether the server can search the web.
     #[serde(default)]
     pub supports_web_search: bool,
-    /// Time after which a call that receives nothing has failed, in seconds.
+    /// Time after which a call that receives nothing has failed, in seconds, at most 30 days.
     #[serde(default)]
+    #[schemars(range(min = 1, max = MAX_CALL_TIMEOUT_SECS))]
     pub call_timeout_secs: Option<u64>,
 }
 
@@ -248,5 +252,13 @@ impl SelfHostedConfig {
         let (name, model) =
             self.models.iter().find(|(_, model)| !self.servers.contains_key(&model.server))?;
         Some((name, &model.server))
+    }
+
+    /// Returns the first model whose timeout is out of bounds.
+    pub(super) fn model_with_invalid_timeout(&self) -> Option<&str> {
+        let is_invalid = |secs: u64| !(1..=MAX_CALL_TIMEOUT_SECS).contains(&secs);
+        let (name, _) =
+            self.models.iter().find(|(_, model)| model.call_timeout_secs.is_some_and(is_invalid))?;
+        Some(name)
     }
 }

@@ -2,6 +2,7 @@
 //! Every surface is generated from this table.
 
 mod archive;
+mod arguments;
 mod blob;
 mod capabilities;
 mod config;
@@ -23,14 +24,11 @@ mod sessions;
 mod skills;
 mod turn;
 
-use std::cmp::Reverse;
 use std::future::Future;
 use std::sync::OnceLock;
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
 use meerkat_contracts::PendingApproval;
-use meerkat_core::{BoxFuture, SessionId, at_path, decode, excerpt, input_schema, output_schema};
+use meerkat_core::{BoxFuture, SessionId, decode, input_schema, output_schema};
 use schemars::JsonSchema;
 
 use serde::Serialize;
@@ -57,6 +55,7 @@ pub use run::Run;
 pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
 
+use self::arguments::InputRules;
 use crate::records::RecordError;
 use crate::{Error, RunControl, Runtime};
 
@@ -103,7 +102,7 @@ pub trait Operation {
     /// Whether the operation itself checks the bounds in its schema, with the same errors on every surface.
     const CHECKS_BOUNDS: bool = false;
     /// Its arguments.
-    type Input: DeserializeOwned + JsonSchema + Send;
+    type Input: DeserializeOwned + JsonSchema + Send + 'static;
     /// Its reply.
     type Output: Serialize + JsonSchema;
 
@@ -131,15 +130,15 @@ pub struct AnyOperation {
     pub doc: &'static str,
     /// Side effects of the operation.
     pub impact: Impact,
-    checks_bounds: bool,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
-    validator: OnceLock<Option<Validator>>,
+    rules: OnceLock<Option<InputRules>>,
     call: Handler,
 }
 
-/// Decodes arguments, returns the schema violation if there is one, and runs the operation.
-type Handler = fn(Call, Value, Option<Error>) -> BoxFuture<'static, Result<JsonReply, Error>>;
+/// Decodes arguments, and returns the operation to run.
+type Handler =
+    fn(Call, Value, Option<&InputRules>) -> Result<BoxFuture<'static, Result<JsonReply, Error>>, Error>;
 
 /// Reply of an operation as JSON, with what surfaces need to know about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -207,16 +206,15 @@ impl AnyOperation {
             title: O::TITLE,
             doc: O::DOC,
             impact: O::IMPACT,
-            checks_bounds: O::CHECKS_BOUNDS,
             input_schema: input_schema::<O::Input>,
             output_schema: output_schema::<O::Output>,
-            validator: OnceLock::new(),
-            call: |call, arguments, misfit| {
-                Box::pin(async move {
-                    let input = self::arguments::<O>(arguments)?;
-                    misfit.map_or(Ok(()), Err)?;
-                    JsonReply::new::<O>(O::call(call, input).await?)
-                })
+            rules: OnceLock::new(),
+            call: |call, arguments, rules| {
+                let input = match rules {
+                    Some(rules) => rules.decode::<O::Input>(arguments, O::CHECKS_BOUNDS)?,
+                    None => self::arguments::<O>(arguments)?,
+                };
+                Ok(Box::pin(async move { JsonReply::new::<O>(O::call(call, input).await?) }))
             },
         }
     }
@@ -238,27 +236,17 @@ impl AnyOperation {
     /// # Errors
     /// Returns `INVALID_PARAMS` if the arguments do not match the schema, or the operation's error.
     pub async fn call(&self, call: Call, arguments: Value) -> Result<JsonReply, Error> {
-        let misfit = self.schema_violation(&arguments);
+        let rules = self.rules.get_or_init(|| InputRules::new(&self.input_schema())).as_ref();
         let session = named_session(&call.runtime, &arguments);
         let runtime = call.runtime.clone();
-        (self.call)(call, arguments, misfit).await.map_err(|source| match session {
+        let reply = match (self.call)(call, arguments, rules) {
+            Ok(reply) => reply.await,
+            Err(error) => Err(error),
+        };
+        reply.map_err(|source| match session {
             Some(id) => in_session(&runtime, id, source),
             None => source,
         })
-    }
-
-    /// Returns the first schema violation in the arguments. Decoding has better messages for wrong types; what it
-    /// accepts beyond the schema are values out of bounds, and lists that match the fields of an object.
-    fn schema_violation(&self, arguments: &Value) -> Option<Error> {
-        let validator =
-            self.validator.get_or_init(|| jsonschema::draft202012::new(&self.input_schema()).ok());
-        let violations = validator.as_ref()?.iter_errors(arguments).map(ValidationError::to_owned);
-        let mut messages = violations.filter_map(|violation| {
-            let violation = innermost(&violation);
-            let is_type = matches!(violation.kind(), ValidationErrorKind::Type { .. });
-            (is_type || !self.checks_bounds).then(|| describe(violation))
-        });
-        Some(Error::arguments(messages.next()?))
     }
 }
 
@@ -266,46 +254,9 @@ fn in_session(runtime: &Runtime, id: SessionId, source: Error) -> Error {
     Error::InSession { id, reference: runtime.reference(id), source: Box::new(source) }
 }
 
-/// Returns the cause of a schema violation: of alternatives, that of the one that matched the furthest.
-fn innermost<'a>(violation: &'a ValidationError<'static>) -> &'a ValidationError<'static> {
-    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
-        violation.kind()
-    else {
-        return violation;
-    };
-    let causes = context.iter().flatten().map(innermost);
-    causes.min_by_key(|cause| Reverse(cause.instance_path().as_str().len())).unwrap_or(violation)
-}
-
-fn describe(violation: &ValidationError<'_>) -> String {
-    let value = match &**violation.instance() {
-        Value::String(text) => excerpt(text),
-        value => excerpt(&value.to_string()),
-    };
-    let message = match violation.kind() {
-        ValidationErrorKind::Pattern { pattern } if pattern == r"\S" => "must not be blank".to_owned(),
-        _ => violation.masked_with(format!("`{value}`")).to_string(),
-    };
-    at_path(&dotted(violation.instance_path().as_str()), &message)
-}
-
 /// Finds the session that a request refers to, so that its error can name the session.
 fn named_session(runtime: &Runtime, arguments: &Value) -> Option<SessionId> {
     let text = |key: &str| arguments.get(key).and_then(Value::as_str);
     let stream_session = || runtime.sessions().stream_session(text("stream_id")?.parse().ok()?).ok();
     text("session_id").and_then(|id| id.parse().ok()).or_else(stream_session)
-}
-
-/// Converts a JSON pointer to the path format of decoding errors.
-fn dotted(pointer: &str) -> String {
-    let mut path = String::new();
-    for part in pointer.split('/').skip(1) {
-        if part.bytes().all(|byte| byte.is_ascii_digit()) {
-            path.push_str(&format!("[{part}]"));
-        } else {
-            path.push_str(if path.is_empty() { "" } else { "." });
-            path.push_str(part);
-        }
-    }
-    if path.is_empty() { ".".to_owned() } else { path }
 }

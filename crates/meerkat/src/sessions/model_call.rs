@@ -109,7 +109,9 @@ impl ModelCalls {
             Some(CallTimeout::After(span)) => span.0,
             None => self.model.info().call_timeout.unwrap_or(DEFAULT),
         };
-        CallLimits { silence, total: retry.max_call_duration.map_or(FOREVER, |span| span.0) }
+        let total = retry.max_call_duration.map_or(FOREVER, |span| span.0);
+        // Longer times are beyond the clock's range on some systems.
+        CallLimits { silence: silence.min(FOREVER), total: total.min(FOREVER) }
     }
 
     /// Builds the call for a task of the state machine.

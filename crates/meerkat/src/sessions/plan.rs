@@ -8,7 +8,7 @@ use meerkat_core::run::{Opening, Progress, RunInput, RunSettings, open};
 use meerkat_core::{
     AgentEvent, ApprovalPolicy, Clock, CompactionPolicy, Content, Decision, HookSet, Model, ModelInfo,
     ModelRequest, OutputSchema, Price, Provider, Redactor, RunId, SchemaCompat, SchemaWarning, SessionId,
-    ToolDef, ToolOutput, ToolResult, ToolRoute, ToolSource, Transcript,
+    ToolDef, ToolOutput, ToolResult, ToolRoute, ToolSource, Transcript, excerpt, excerpt_message,
 };
 use meerkat_providers::PriceTable;
 use meerkat_store::{Change, Guard, NewSession, SessionRow, Store, Transaction};
@@ -515,7 +515,8 @@ fn strict_schema_warnings(
     let warnings = schema_warnings(provider, &schema.schema);
     match warnings.first() {
         Some(first) if schema.compat == SchemaCompat::Strict => {
-            Err(InvalidSchema(format!("is not supported by {provider}: `{}`: {}", first.path, first.message)))
+            let (path, reason) = (excerpt(&first.path), excerpt_message(&first.message));
+            Err(InvalidSchema(format!("is not supported by {provider}: `{path}`: {reason}")))
         }
         _ => Ok(warnings),
     }

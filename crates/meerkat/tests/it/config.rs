@@ -75,6 +75,82 @@ async fn owner_replaces_an_unreadable_config() {
 }
 
 #[tokio::test]
+async fn invalid_config_keeps_the_owners_protections() {
+    let world = World::new([]);
+    // A newer version may have stored a key that this one does not know.
+    let stored = json!({"agent": {"future": 1}, "approvals": {"policy": "always"}});
+    let document = serde_json::to_vec(&stored).unwrap();
+    let transaction = Transaction { guards: Vec::new(), changes: vec![Change::PutConfig(document)] };
+    world.runtime.realm().store().commit(transaction).await.unwrap();
+    for access in [ConfigAccess::Client, ConfigAccess::Anonymous] {
+        for change in
+            [ConfigChange::Set(object(json!({}))), ConfigChange::Patch(object(json!({"agent": null})))]
+        {
+            let denied = world.runtime.config().change_as(access, change, None).await.unwrap_err();
+            assert_eq!(denied.to_string(), get_error(&world).await);
+        }
+    }
+    patch(&world, json!({"agent": null}), None).await.unwrap();
+    assert_eq!(get(&world).await.config.approvals.policy, meerkat::ApprovalPolicy::Always);
+}
+
+async fn get_error(world: &World) -> String {
+    world.runtime.config().get().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn config_errors_quote_only_the_start() {
+    let world = World::new([]);
+    let long = "long \u{7}".repeat(60_000);
+    let server = json!({"base_url": "http://127.0.0.1:1"});
+    let with = |field: &str, value: Value| {
+        let mut server = server.clone();
+        server[field] = value;
+        json!({"self_hosted": {"servers": {&long: server}}})
+    };
+    let hook = json!({"id": "h", "runtime": {"type": "http", "url": "http://127.0.0.1:1", "headers": {&long: "***"}}});
+    let cases = [
+        with("bearer_token", json!("***")),
+        with("bearer_token_env", json!("RKAT_TOKEN")),
+        with("base_url", json!("no URL")),
+        json!({"hooks": {"entries": [hook]}}),
+        json!({"prices": {&long: 1}}),
+        json!({&long: 1}),
+        json!({"self_hosted": {"models": {&long: {"server": long, "remote_model": "m"}}}}),
+        json!({"agent": {"output_schema": {"type": long}}}),
+    ];
+    for (case, document) in cases.into_iter().enumerate() {
+        let error = patch(&world, document, None).await.unwrap_err();
+        let body = serde_json::to_string(&error.body()).unwrap();
+        assert!(body.len() < 2000 && !error.to_string().contains('\u{7}'), "case {case}: {body}");
+    }
+    let env = json!({"base_url": "http://127.0.0.1:1", "bearer_token_env": "DESK_TOKEN"});
+    let error = as_client(&world, json!({"self_hosted": {"servers": {&long: env}}})).await.unwrap_err();
+    let body = serde_json::to_string(&error.body()).unwrap();
+    assert!(body.len() < 2000 && error.data().unwrap()["key"].as_str().unwrap().ends_with('…'), "{body}");
+}
+
+#[tokio::test]
+async fn timeout_of_a_self_hosted_model_is_bounded() {
+    let world = World::new([]);
+    let with = |secs: u64| {
+        json!({"self_hosted": {
+            "servers": {"desk": {"base_url": "http://127.0.0.1:1"}},
+            "models": {"m": {"server": "desk", "remote_model": "m", "call_timeout_secs": secs}},
+        }})
+    };
+    for secs in [0, 2_592_001, u64::MAX] {
+        let error = patch(&world, with(secs), None).await.unwrap_err().to_string();
+        let expected =
+            "invalid config: `self_hosted.models.m.call_timeout_secs`: must be from 1 to 2592000 (30 days)";
+        assert_eq!(error, expected);
+    }
+    for secs in [1, 2_592_000] {
+        patch(&world, with(secs), None).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn change_to_a_stale_generation_is_rejected() {
     let world = World::new([]);
     patch(&world, json!({"agent": {"max_turns": 7}}), Some(0)).await.unwrap();

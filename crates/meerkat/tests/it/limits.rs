@@ -219,6 +219,78 @@ async fn rate_limit_beyond_the_time_limit_ends_the_run() {
     assert_eq!(recorder.by_type("retrying"), [json!(null); 0]);
 }
 
+/// A model that asks for a timeout beyond the range of clocks.
+struct Patient(ModelInfo);
+
+impl Model for Patient {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn generate<'a>(
+        &'a self,
+        _: &'a ModelRequest,
+        _: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        Box::pin(async {
+            Ok(ModelResponse {
+                blocks: vec![AssistantBlock::Text { text: "ok".to_owned(), meta: None }],
+                stop_reason: StopReason::EndTurn,
+                extent: ResponseStatus::Complete,
+                usage: Usage::default(),
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn longest_timeout_of_a_model_is_no_limit() {
+    let info = ModelInfo { call_timeout: Some(Duration::MAX), ..ModelInfo::new("patient", Provider::Other) };
+    let options = RuntimeOptions { models: vec![Arc::new(Patient(info))], ..RuntimeOptions::default() };
+    let runtime = Runtime::ephemeral(options).unwrap();
+    assert_eq!(runtime.ask("go").model("patient").into_future().await.unwrap().text, "ok");
+}
+
+#[tokio::test]
+async fn longest_durations_are_no_limit() {
+    let world = world([look("c1"), Script::Fail(ModelErrorKind::Server), Script::say("ok")]);
+    let longest = u64::MAX;
+    world
+        .configure(json!({
+            "budget": {"max_duration": longest},
+            "limits": {"max_duration": longest},
+            "retry": {
+                "initial_delay": 1, "max_delay": longest, "multiplier": 1.0, "call_timeout": longest,
+                "max_call_duration": longest,
+            },
+            "tools": {"default_timeout": longest, "tool_timeouts": {"look": longest}},
+            "approvals": {"timeout": longest, "policy": "always"},
+            "shell": {"timeout_secs": longest},
+            "registry": {"state_timeout_ms": longest},
+            "hooks": {"default_timeout_ms": longest, "entries": [
+                {"id": "h", "point": "run_started", "runtime": {"type": "command", "command": "true"}},
+            ]},
+        }))
+        .await;
+    let budget = BudgetLimits { max_duration_secs: Some(longest), ..BudgetLimits::default() };
+    let options = TurnOptions { budget, shell_timeout_secs: Some(longest), ..say("go") };
+    let pending = world.create(options).await.unwrap();
+    let Outcome::Pending(waiting) = pending.report.outcome else { panic!("{:?}", pending.report.outcome) };
+    let approve = |call: &meerkat::ApprovalRequest| meerkat::Approval {
+        call: call.call.id.clone(),
+        expires_at: Some(call.expires_at),
+        decision: meerkat::Decision::Approve,
+    };
+    let input = meerkat::RunInput {
+        approvals: waiting.approvals.iter().map(approve).collect(),
+        ..meerkat::RunInput::default()
+    };
+    let budget = BudgetLimits { max_duration_secs: Some(longest), ..BudgetLimits::default() };
+    let done =
+        world.resume(pending.session_id, TurnOptions { input, budget, ..TurnOptions::default() }).await;
+    assert_eq!(text(&done.unwrap()), "ok");
+}
+
 #[tokio::test]
 async fn run_budget_overrides_config_budget() {
     let world = world(vec![look("c"); 9]);

@@ -52,6 +52,30 @@ fn every_schema_is_accepted_by_clients() {
 }
 
 #[test]
+fn schemas_state_the_form_of_ids_and_the_length_of_texts() {
+    let validator = |name: &str| jsonschema::draft202012::new(&find(name).unwrap().input_schema()).unwrap();
+    let (read, run) = (validator("meerkat_read"), validator("meerkat_run"));
+    let uuid = "01936f8a-7b2c-7000-8000-000000000001";
+    for (id, is_uuid) in [
+        (uuid.to_owned(), true),
+        (uuid.replace('-', ""), true),
+        ("-".repeat(32), false),
+        (uuid.replacen('-', "", 1), false),
+        (uuid.replace('0', "g"), false),
+    ] {
+        assert_eq!(read.is_valid(&json!({"session_id": id})), is_uuid, "{id}");
+        assert_eq!(id.parse::<meerkat::SessionId>().is_ok(), is_uuid, "{id}");
+    }
+    for (length, is_valid) in [(32 * 1024, true), (32 * 1024 + 1, false)] {
+        let text = "x".repeat(length);
+        assert_eq!(run.is_valid(&json!({"prompt": "x", "additional_instructions": [text]})), is_valid);
+    }
+    for (length, is_valid) in [(8 * 1024, true), (8 * 1024 + 1, false)] {
+        assert_eq!(run.is_valid(&json!({"prompt": "x", "labels": {"a": "x".repeat(length)}})), is_valid);
+    }
+}
+
+#[test]
 fn operations_are_found_by_exact_name() {
     assert!(
         TABLE.iter().all(|operation| find(operation.name).is_some_and(|found| found.doc == operation.doc))
@@ -221,6 +245,78 @@ async fn invalid_arguments_are_rejected_with_their_path() {
     }
     let sessions = call(&world, "meerkat_sessions", json!({})).await.unwrap();
     assert_eq!(sessions, json!({"sessions": []}), "no session was created");
+}
+
+#[tokio::test]
+async fn large_lists_are_rejected_at_the_first_item() {
+    let world = World::new([]);
+    let list = |item: Value| Value::Array(vec![item; 200_000]);
+    let cases = [
+        ("prompt", list(json!(1)), "`prompt[0]`: invalid type: integer `1`, expected an object"),
+        ("prompt", list(json!(["text", "x"])), "`prompt[0]`: `[\"text\",\"x\"]` is not of type \"object\""),
+        ("tools", list(json!(1)), "`tools[0]`: invalid type: integer `1`, expected an object"),
+        (
+            "tools",
+            list(json!(["f", "d", {}, null])),
+            "`tools[0]`: `[\"f\",\"d\",{},null]` is not of type \"object\"",
+        ),
+        (
+            "tools",
+            list(json!({"name": "", "description": "d", "input_schema": {}})),
+            "`tools[0].name`: `` must have 1 to 64 letters, digits, `_` or `-`",
+        ),
+    ];
+    for (field, list, message) in cases {
+        let mut arguments = json!({"prompt": "hi"});
+        arguments[field] = list;
+        let error = run(&world, arguments).await.unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidParams, message));
+    }
+}
+
+#[tokio::test]
+async fn first_violation_after_valid_items_is_reported() {
+    let world = World::new([]);
+    let block = json!({"type": "text", "text": "x"});
+    let image = json!({"type": "image", "media_type": "image/png", "source": ["inline", "x"]});
+    let tool = json!({"name": "f", "description": "d", "input_schema": {}});
+    let bad_name = json!({"name": " ", "description": "d", "input_schema": {}});
+    let cases = [
+        (json!({"prompt": [block, ["text", "x"], 7]}), "`prompt[2]`: invalid type: integer `7`"),
+        (json!({"prompt": [block, block, ["text", "x"]]}), "`prompt[2]`: `[\"text\",\"x\"]` is not of type"),
+        (json!({"prompt": [image]}), "`prompt[0]"),
+        (json!({"prompt": "x", "tools": [tool, bad_name, ["f", "d", {}, null]]}), "`tools[2]`: `["),
+        (json!({"prompt": "x", "budget_limits": [1, 2]}), "`budget_limits`: `[1,2]` is not of type"),
+        (
+            json!({"prompt": "x", "hooks_override": {"disable": ["a"], "entries": [[]]}}),
+            "`hooks_override.entries[0]`",
+        ),
+    ];
+    for (arguments, message) in cases {
+        let error = run(&world, arguments.clone()).await.unwrap_err();
+        assert!(error.to_string().starts_with(message), "{arguments}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn output_schema_errors_quote_only_the_start() {
+    let world = World::new([]);
+    let long = "long \u{7}".repeat(60_000);
+    let needs = |part: Value| json!({"type": "object", "properties": {&long: part}, "required": [&long]});
+    let schemas = [
+        json!({"type": long}),
+        json!({"type": "object", "required": vec![7; 60_000]}),
+        json!({"$ref": format!("#/$defs/{long}")}),
+        json!({"pattern": format!("({long}")}),
+        needs(json!(false)),
+        json!({"schema": needs(json!({"not": {"const": 1}})), "compat": "strict"}),
+    ];
+    for schema in schemas {
+        let error = run(&world, json!({"prompt": "hi", "output_schema": schema})).await;
+        let Err(error) = error else { continue };
+        let body = serde_json::to_string(&error.body()).unwrap();
+        assert!(body.len() < 2000 && !error.to_string().contains('\u{7}'), "{body}");
+    }
 }
 
 #[tokio::test]

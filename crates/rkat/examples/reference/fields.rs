@@ -104,9 +104,14 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
+/// Returns `true` for a text such as `30s`, or a number of milliseconds.
+fn is_duration(schema: &Value) -> bool {
+    schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("(ms|s|m|h)"))
+}
+
 fn type_name(name: &str, schema: &Value) -> String {
     match name {
-        "string" | "integer" if schema["format"] == "duration" => "duration".to_owned(),
+        "string" | "integer" if is_duration(schema) => "duration".to_owned(),
         "integer" => format!("integer{}", bounds(schema)),
         "array" => format!("array of {}", kind(&schema["items"])),
         "object" if schema["additionalProperties"].is_object() => {

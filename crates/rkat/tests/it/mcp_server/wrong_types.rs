@@ -146,7 +146,7 @@ fn required(schema: &Value) -> Map<String, Value> {
 
 fn valid_value(name: &str, schema: &Value) -> Value {
     let types = types(schema);
-    if schema["pattern"] == "^[0-9a-fA-F-]{32,36}$" {
+    if schema["pattern"].as_str().is_some_and(|pattern| pattern.starts_with("^([0-9a-fA-F]{32}|")) {
         json!(UNKNOWN_SESSION)
     } else if let Some(only) = schema.get("const").or_else(|| schema["enum"].get(0)) {
         only.clone()
