@@ -22,7 +22,7 @@ use crate::hooks::HookRunner;
 use crate::models::{Models, Providers};
 use crate::runtime::{Runtime, RuntimeParts};
 use crate::secrets::SecretSource;
-use crate::sessions::{ActiveRuns, Planner, SessionService};
+use crate::sessions::{ActiveRuns, ConfiguredOutput, Planner, SessionService};
 use crate::tools::{Builtins, Extensions, Images, RealmToolStorage, RunExtension};
 
 pub use capabilities::capabilities;
@@ -131,6 +131,7 @@ impl Runtime {
             access: options.config_access,
             instance: options.instance,
             redactor,
+            output: ConfiguredOutput::default(),
         };
         Self::from_parts(RuntimeParts {
             sessions: SessionService::new(planner, realm.id().clone(), realm.backend()),

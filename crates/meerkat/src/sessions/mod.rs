@@ -6,8 +6,10 @@
 mod active;
 mod answer;
 mod commit;
+mod configured_output;
 mod drive;
 mod in_flight;
+mod input;
 mod media;
 mod model_call;
 mod outcome;
@@ -23,14 +25,15 @@ mod streams;
 use std::sync::Arc;
 use std::time::Duration;
 
-use meerkat_core::run::RunInput;
 use meerkat_core::{RealmId, SessionId};
 use meerkat_store::{Backend, SessionRow};
 
 pub(crate) use active::ActiveRuns;
+pub(crate) use configured_output::ConfiguredOutput;
 pub(crate) use plan::Planner;
 
 use drive::Driver;
+use input::CallerInput;
 use outcome::{CallerGuard, Run, Segment};
 use plan::LoadedRequest;
 
@@ -138,13 +141,14 @@ impl SessionService {
         let guard = CallerGuard::new(cancel.clone());
         let control = RunControl { cancel, ..request.control.clone() };
         let (queue, events) = Events::queue();
-        let loaded = self.inner.planner.load(request, queue.clone()).await?;
+        let (loaded, mut input) = self.inner.planner.load(request, queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
-            let (mut driver, segment) = attempts.plan(self, &target, &loaded, &control).await?;
+            let (mut driver, segment) =
+                attempts.plan(self, &target, (&loaded, &mut input), &control).await?;
             let (session_id, run_id) = (segment.session.id, segment.run_id);
             let admitted = driver.admission();
-            let turn = TurnOptions { input: RunInput::default(), ..loaded.turn.clone() };
+            let turn = loaded.turn.clone();
             let run = Run { service: self.clone(), turn, queue: queue.clone(), control: control.clone() };
             let task = tokio::spawn(Box::pin(run.follow(driver, segment)));
             if admitted.await.is_ok() {
@@ -185,7 +189,7 @@ impl Attempts {
         &mut self,
         service: &SessionService,
         target: &Target,
-        loaded: &LoadedRequest,
+        (loaded, input): (&LoadedRequest, &mut CallerInput),
         control: &RunControl,
     ) -> Result<(Driver, Segment), Error> {
         let planner = service.planner();
@@ -196,7 +200,7 @@ impl Attempts {
                 Target::Existing(id) => Some(service.idle_row(*id).await?),
             };
             let read = row.as_ref().map(|row| (row.id, row.fence));
-            match (planner.plan(loaded, (target, row), control).await, read) {
+            match (planner.plan((loaded, input), (target, row), control).await, read) {
                 (Ok((plan, parts)), _) => {
                     let segment = Segment::new(&plan, service.reference(plan.session), &parts);
                     return Ok((Driver::new(planner, plan, parts, control.cancel.child_token()), segment));

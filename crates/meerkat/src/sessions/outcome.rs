@@ -157,11 +157,11 @@ impl Run {
     async fn resume(&self, id: SessionId, input: RunInput) -> Result<RunResult, Error> {
         let turn = TurnOptions { input, skills: Vec::new(), ..self.turn.clone() };
         let request = RunRequest { target: Target::Existing(id), turn, control: self.control.clone() };
-        let loaded = self.service.planner().load(request, self.queue.clone()).await?;
+        let (loaded, mut input) = self.service.planner().load(request, self.queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
             let (driver, segment) =
-                attempts.plan(&self.service, &Target::Existing(id), &loaded, &self.control).await?;
+                attempts.plan(&self.service, &Target::Existing(id), (&loaded, &mut input), &self.control).await?;
             match self.finish(driver, segment).await {
                 Err(error) if attempts.may_retry(&error) => {}
                 done => return done,

@@ -118,8 +118,9 @@ impl<T: Clone> Setting<Self> for Vec<T> {
 }
 
 impl RunRequest {
-    /// Rejects options that are invalid or unavailable, instead of ignoring them silently.
-    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+    /// Rejects options that are invalid or unavailable, instead of ignoring them silently. Returns the validator of the
+    /// output schema, if there is one.
+    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<Option<OutputValidator>, Error> {
         if let Target::New(options) = &self.target {
             check_labels(&options.labels)?;
         }
@@ -128,12 +129,10 @@ impl RunRequest {
 }
 
 impl TurnOptions {
-    fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+    fn check(&self, capabilities: &Capabilities) -> Result<Option<OutputValidator>, Error> {
         self.check_comms()?;
         self.check_skills()?;
-        if let Some(schema) = &self.output_schema {
-            OutputValidator::new(schema.clone())?;
-        }
+        let validator = self.output_schema.clone().map(OutputValidator::new).transpose()?;
         if self.structured_output_retries.is_some_and(|retries| retries > MAX_OUTPUT_RETRIES) {
             let message = format!("`structured_output_retries` must be at most {MAX_OUTPUT_RETRIES}");
             return Err(Error::arguments(message));
@@ -153,7 +152,8 @@ impl TurnOptions {
             let message = "`budget_limits.max_cost_usd` must be greater than 0; omit it for no limit";
             return Err(Error::arguments(message));
         }
-        Ok(check_tools(self.tools.as_deref().unwrap_or_default())?)
+        check_tools(self.tools.as_deref().unwrap_or_default())?;
+        Ok(validator)
     }
 
     fn check_comms(&self) -> Result<(), RequestError> {
