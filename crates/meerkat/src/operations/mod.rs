@@ -21,6 +21,7 @@ mod resume;
 mod run;
 mod sessions;
 mod skills;
+mod stored;
 mod turn;
 
 use std::cmp::Reverse;
@@ -56,6 +57,7 @@ pub use resume::{Resume, continue_run};
 pub use run::Run;
 pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
+pub use stored::stored_reply;
 
 use crate::records::RecordError;
 use crate::{Error, RunControl, Runtime};

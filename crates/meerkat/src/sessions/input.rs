@@ -43,3 +43,30 @@ impl CallerInput {
         Ok((opening, blobs.iter().cloned().map(Change::PutBlob).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meerkat_core::{Content, ContentBlock, MediaSource};
+    use meerkat_store::Realm;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn run_is_opened_again_with_the_same_input() {
+        let store = Realm::ephemeral("again".parse().unwrap()).store();
+        let source = MediaSource::Inline { data: "aGk=".to_owned() };
+        let image = ContentBlock::Image { media_type: "image/png".to_owned(), source };
+        let text = ContentBlock::Text { text: "what is it?".to_owned() };
+        let prompt = Content::from(vec![image, text]);
+        let mut input = CallerInput::new(RunInput { prompt, ..RunInput::default() });
+        let transcript = Transcript::default();
+        let mut opened = Vec::new();
+        for _ in 0..2 {
+            let (opening, blobs) =
+                input.open(&*store, (&transcript, &[]), Timestamp::UNIX_EPOCH).await.unwrap();
+            opened.push((opening.prompt, opening.messages, blobs));
+        }
+        assert_eq!((opened[0].1.len(), opened[0].2.len()), (1, 1));
+        assert_eq!(format!("{:?}", opened[0]), format!("{:?}", opened[1]));
+    }
+}
