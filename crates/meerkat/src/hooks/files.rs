@@ -41,6 +41,7 @@ pub struct LoadedHooks {
 
 /// Error loading the files.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HookFilesError {
     /// A file could not be read.
     #[error("{} cannot be read", path.display())]

@@ -19,7 +19,8 @@ pub async fn stored_reply(runtime: &Runtime, view: SessionView) -> Result<JsonRe
         (Outcome::Pending(sessions.pending_calls(view.id).await?), Vec::new())
     } else {
         let text = sessions.last_text(view.id).await?.unwrap_or_default();
-        let warning = "this reply was read from the session, because the process that ran the task has exited";
+        let warning =
+            "this reply was read from the session, because the process that ran the task has exited";
         (Outcome::Completed(Completion { text, ..Completion::default() }), vec![warning.to_owned()])
     };
     let cost = Some(view.cost).filter(|cost| !cost.is_zero());

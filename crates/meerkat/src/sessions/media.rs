@@ -32,10 +32,7 @@ const MIN_TRUNCATED: usize = 1024;
 ///
 /// # Errors
 /// Returns an error if data is not base64, or a blob does not exist.
-pub(super) async fn externalize_input(
-    store: &dyn Store,
-    input: &mut RunInput,
-) -> Result<Vec<Blob>, Error> {
+pub(super) async fn externalize_input(store: &dyn Store, input: &mut RunInput) -> Result<Vec<Blob>, Error> {
     check_blobs(store, "prompt", &input.prompt).await?;
     for (at, result) in input.results.iter().enumerate() {
         check_blobs(store, &format!("tool_results[{at}].content"), &result.content).await?;

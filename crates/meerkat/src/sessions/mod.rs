@@ -8,6 +8,7 @@ mod answer;
 mod commit;
 mod configured_output;
 mod drive;
+mod drive_result;
 mod in_flight;
 mod input;
 mod media;
@@ -22,6 +23,7 @@ mod step_tools;
 mod stop_signals;
 mod streams;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +61,12 @@ struct Inner {
     planner: Planner,
     realm: RealmId,
     backend: Backend,
+}
+
+impl fmt::Debug for SessionService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionService").field("realm", &self.inner.realm).finish_non_exhaustive()
+    }
 }
 
 impl SessionService {
@@ -144,8 +152,7 @@ impl SessionService {
         let (loaded, mut input) = self.inner.planner.load(request, queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
-            let (mut driver, segment) =
-                attempts.plan(self, &target, (&loaded, &mut input), &control).await?;
+            let (mut driver, segment) = attempts.plan(self, &target, (&loaded, &mut input), &control).await?;
             let (session_id, run_id) = (segment.session.id, segment.run_id);
             let admitted = driver.admission();
             let turn = loaded.turn.clone();

@@ -21,6 +21,7 @@ use super::input::CallerInput;
 use super::prompt::{self, SystemPrompt};
 use super::request::{RunControl, RunRequest, Target, TurnOptions};
 use super::spans::RunTrace;
+use super::step_tools::ToolPlan;
 use crate::Error;
 use crate::capabilities::Capabilities;
 use crate::config::{Config, ConfigAccess, ConfigService, CurrentConfig};
@@ -30,7 +31,7 @@ use crate::models::{Models, ResolvedModel, params, schema_warnings};
 use crate::records::{self, RecordError, SessionSettings, encode};
 use crate::request_error::RequestError;
 use crate::schema::{InvalidSchema, OutputValidator};
-use crate::tools::{CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView, ToolOverlay};
+use crate::tools::{CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView};
 
 /// Plans runs.
 pub(crate) struct Planner {
@@ -86,15 +87,6 @@ pub(super) struct RunPlan {
     pub(super) events: Vec<AgentEvent>,
     /// Warnings for the caller.
     pub(super) warnings: Vec<String>,
-}
-
-/// Tools that do not come from a source, and which tools the run may use.
-#[derive(Debug)]
-pub(super) struct ToolPlan {
-    /// The caller's tools; one without a route is visible but cannot be called.
-    pub(super) callers: Vec<(ToolDef, Option<ToolRoute>)>,
-    pub(super) overlay: ToolOverlay,
-    pub(super) approvals: ApprovalPolicy,
 }
 
 /// The parts of a run that act.

@@ -1,6 +1,7 @@
 //! The request for a run: its options, and every check of them that needs no state.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
@@ -25,7 +26,7 @@ use crate::schema::OutputValidator;
 use crate::tools::{ToolOverlay, check_skill_keys, check_tool_names};
 
 /// A request for a run. Every surface builds one.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The session.
     pub target: Target,
@@ -239,6 +240,18 @@ pub struct RunControl {
     pub trace: Option<Arc<TraceContext>>,
     /// Decides about the calls that need approval. Without it, they end the run.
     pub approver: Option<Arc<dyn Approver>>,
+}
+
+impl fmt::Debug for RunControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunControl")
+            .field("is_cancelled", &self.cancel.is_cancelled())
+            .field("has_events", &self.events.is_some())
+            .field("run_id", &self.run_id)
+            .field("trace", &self.trace)
+            .field("has_approver", &self.approver.is_some())
+            .finish()
+    }
 }
 
 /// Asks the user about calls that need approval.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use meerkat::{
-    Approval, Decision, Outcome, Pending, RunControl, RunInput, RunReport, RunRequest,
-    RunResult, Runtime, SessionId, SessionRef,
+    Approval, Decision, Outcome, Pending, RunControl, RunInput, RunReport, RunRequest, RunResult, Runtime,
+    SessionId, SessionRef,
 };
 
 use crate::args::RunArgs;
@@ -30,7 +30,8 @@ pub(super) async fn parse_decisions(
     let pending = runtime.sessions().pending_calls(session).await?.approvals;
     let pending: BTreeMap<_, _> =
         pending.into_iter().map(|awaited| (awaited.call.id, awaited.expires_at)).collect();
-    let all = |ids: &[String]| if ids.iter().any(|id| id == ALL) { pending.keys().collect() } else { Vec::new() };
+    let all =
+        |ids: &[String]| if ids.iter().any(|id| id == ALL) { pending.keys().collect() } else { Vec::new() };
     // An id takes precedence over `all`, and a denial over an approval.
     let mut decisions = BTreeMap::new();
     for (ids, decision) in [
