@@ -250,7 +250,7 @@ async fn bad_resumes_are_rejected_alike_everywhere() {
 
     let tools = Some(vec![handler(tool("weather"))]);
     let turn = TurnOptions { tools, ..prompt("call weather {}") };
-    let new = || NewSessionOptions::default();
+    let new = NewSessionOptions::default;
     let pending = runtime.sessions().create(new(), turn, RunControl::default()).await.unwrap().session_id;
     let result =
         ToolResult { tool_use_id: "call_9".to_owned(), content: Content::text("sun"), is_error: false };
