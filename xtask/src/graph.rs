@@ -1,7 +1,7 @@
 //! `check`: the layers. Crates use each other only as ARCHITECTURE.md shows, and the modules of a crate form no cycle.
 //!
-//! A module is a direct child of the crate root. An import through a reexport at the root counts as an import from the
-//! module that defines the item.
+//! Modules are compared with the other submodules of their parent, at every level. An import through a reexport of the
+//! parent counts as an import from the submodule that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,10 +22,9 @@ pub(crate) fn check() -> Result<(), Error> {
     let architecture = read(&root().join("ARCHITECTURE.md"))?;
     compare(&mut findings, "ARCHITECTURE.md", &arrows_shown(&architecture), &arrows()?);
     findings.extend(missing_steps(&architecture));
-    for (name, modules) in cycles()? {
-        let modules: Vec<_> = modules.iter().map(|module| format!("`{module}`")).collect();
-        findings.push(format!("modules of `{name}` are in a cycle: {}", modules.join(", ")));
-    }
+    compare(&mut findings, "xtask/cycles.txt", &known_cycles()?, &cycles()?);
+    findings
+        .extend(layer_problems(&architecture, levels("meerkat")?.get("meerkat").unwrap_or(&Graph::new())));
     findings.extend(stats::spread()?.into_iter().map(|spread| format!("split the state of {spread}")));
     if findings.is_empty() { Ok(()) } else { Err(Error::Layers(findings)) }
 }
@@ -49,16 +48,41 @@ fn missing_steps(page: &str) -> Vec<String> {
     findings
 }
 
-/// Returns the modules of each crate that are in a cycle; crates without one are omitted.
-pub(crate) fn cycles() -> Result<Graph, Error> {
+/// Returns the submodules of each module that are in a cycle; modules without one are omitted.
+fn cycles() -> Result<Graph, Error> {
     let mut cycles = Graph::new();
     for name in crates()? {
-        let modules = in_cycles(&modules(&root().join("crates").join(&name).join("src"))?);
-        if !modules.is_empty() {
-            cycles.insert(name, modules);
-        }
+        let levels = levels(&name)?.into_iter();
+        cycles.extend(
+            levels.map(|(path, graph)| (path, in_cycles(&graph))).filter(|(_, found)| !found.is_empty()),
+        );
     }
     Ok(cycles)
+}
+
+/// Reads the cycles that still exist, in lines such as `meerkat::tools -> error registry`. The list only shrinks.
+fn known_cycles() -> Result<Graph, Error> {
+    Ok(arrows_shown(&read(&root().join("xtask/cycles.txt"))?))
+}
+
+/// Compares the layers of the facade in ARCHITECTURE.md with its modules.
+fn layer_problems(page: &str, graph: &Graph) -> Vec<String> {
+    let block = page.split("```").skip(1).step_by(2).find(|block| block.contains(" < ")).unwrap_or_default();
+    let block = block.trim_start_matches("text");
+    let layers = block.split('<').enumerate();
+    let layer_of: BTreeMap<_, _> =
+        layers.flat_map(|(layer, names)| names.split_whitespace().map(move |name| (name, layer))).collect();
+    let stale = layer_of.keys().filter(|name| !graph.contains_key(**name));
+    let stale = stale.map(|name| format!("ARCHITECTURE.md: `meerkat` has no module `{name}`"));
+    let unlisted = graph.keys().filter(|name| !layer_of.contains_key(name.as_str()));
+    let unlisted = unlisted.map(|name| format!("ARCHITECTURE.md: add the module `{name}` of `meerkat`"));
+    let uses = graph.iter().flat_map(|(name, uses)| uses.iter().map(move |used| (name, used)));
+    let points_up = |(name, used): &(&String, &String)| {
+        layer_of.get(name.as_str()).zip(layer_of.get(used.as_str())).is_some_and(|(own, used)| own < used)
+    };
+    let up = uses.filter(points_up);
+    let up = up.map(|(name, used)| format!("`{name}` of `meerkat` uses `{used}`, which is above it"));
+    stale.chain(unlisted).chain(up).collect()
 }
 
 /// Returns the names of the crates' directories.
@@ -86,7 +110,8 @@ fn compare(findings: &mut Vec<String>, list: &str, listed: &Graph, actual: &Grap
 /// Reads lines such as `hub -> process store`.
 fn arrows_shown(page: &str) -> Graph {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
-    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let is_name =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || "-_:".contains(c));
     let lines = page.lines().filter_map(|line| line.split_once(" -> "));
     lines.filter(|(name, _)| is_name(name)).map(|(name, uses)| (name.to_owned(), words(uses))).collect()
 }
@@ -108,41 +133,58 @@ fn arrows() -> Result<Graph, Error> {
     Ok(arrows)
 }
 
-/// Returns which modules of a crate use which.
-fn modules(src: &Path) -> Result<Graph, Error> {
-    let crate_root = ["lib.rs", "main.rs"].map(|name| src.join(name)).into_iter().find(|path| path.exists());
-    let root_code =
-        crate_root.as_deref().map(read).transpose()?.map(|text| production_code(&text)).unwrap_or_default();
-    let mut graph: Graph = declared(&root_code).into_iter().map(|name| (name, BTreeSet::new())).collect();
-    let reexports = reexports(&root_code, &graph);
-    for path in files(src, &["rs"])? {
-        let Some((module, depth)) = position(src, &path) else { continue };
-        let code = production_code(&read(&path)?);
-        let names = references(&code, depth).into_iter();
-        let used: Vec<_> = names.filter_map(|name| target(&name, &graph, &reexports)).collect();
-        if let Some(uses) = graph.get_mut(&module) {
-            uses.extend(used.into_iter().filter(|used| *used != module));
+/// The modules of a crate that are files, by their paths, with their production code. The path of the root is empty.
+type Modules = BTreeMap<Vec<String>, String>;
+
+/// Returns for each module that has submodules, by its path such as `meerkat::sessions`, which of them use which.
+fn levels(name: &str) -> Result<BTreeMap<String, Graph>, Error> {
+    let src = root().join("crates").join(name).join("src");
+    let mut modules = Modules::new();
+    for path in files(&src, &["rs"])? {
+        if let Some(module) = position(&src, &path) {
+            modules.insert(module, production_code(&read(&path)?));
         }
     }
-    Ok(graph)
+    let references: Vec<_> =
+        modules.iter().map(|(module, code)| (module.as_slice(), references(code, module))).collect();
+    let level = |(parent, code): (&Vec<String>, &String)| {
+        let path = std::iter::once(name).chain(parent.iter().map(String::as_str)).collect::<Vec<_>>();
+        (path.join("::"), siblings(parent, code, &references))
+    };
+    Ok(modules.iter().map(level).collect())
 }
 
-/// Returns the module of a name at the crate root: itself, or the module it is reexported from.
+/// Returns which submodules of a module use which. A name that the module imports from one of them counts as an import
+/// from there.
+fn siblings(parent: &[String], code: &str, references: &[(&[String], BTreeSet<Vec<String>>)]) -> Graph {
+    let mut graph: Graph = declared(code).into_iter().map(|name| (name, BTreeSet::new())).collect();
+    let reexports = reexports(code, &graph);
+    for (module, paths) in references {
+        let Some(user) = module.strip_prefix(parent).and_then(|rest| rest.first()) else { continue };
+        let names = paths.iter().filter_map(|path| path.strip_prefix(parent)?.first());
+        let used: Vec<_> = names.filter_map(|name| target(name, &graph, &reexports)).collect();
+        if let Some(uses) = graph.get_mut(user) {
+            uses.extend(used.into_iter().filter(|used| used != user));
+        }
+    }
+    graph
+}
+
+/// Returns the submodule of a name in a module: itself, or the one it is reexported from.
 fn target(name: &str, graph: &Graph, reexports: &BTreeMap<String, String>) -> Option<String> {
     if graph.contains_key(name) { Some(name.to_owned()) } else { reexports.get(name).cloned() }
 }
 
-/// Returns the module of a file and the number of `super` from there to the crate root; `None` for the root and for
-/// tests.
-fn position(src: &Path, file: &Path) -> Option<(String, usize)> {
+/// Returns the path of a file's module; `None` for tests.
+fn position(src: &Path, file: &Path) -> Option<Vec<String>> {
     let relative = file.strip_prefix(src).ok()?.with_extension("");
     let mut parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    if parts.last().is_some_and(|last| last == "mod") {
+    let is_root = parts.len() == 1 && ["lib", "main"].contains(&parts[0].as_str());
+    if is_root || parts.last().is_some_and(|last| last == "mod") {
         parts.pop();
     }
-    let is_root = parts.len() == 1 && ["lib", "main"].contains(&parts[0].as_str());
     let is_test = parts.iter().any(|part| part == "tests");
-    (!is_root && !is_test && !parts.is_empty()).then(|| (parts[0].clone(), parts.len()))
+    (!is_test).then_some(parts)
 }
 
 /// Returns the modules that a root declares in files.
@@ -172,21 +214,37 @@ fn reexports(code: &str, modules: &Graph) -> BTreeMap<String, String> {
     names
 }
 
-/// Returns the names at the crate root that code refers to, from a module at this depth.
-fn references(code: &str, depth: usize) -> BTreeSet<String> {
-    let to_root = [String::from("crate::"), "super::".repeat(depth)];
-    let mut names = BTreeSet::new();
-    for start in &to_root {
-        for (at, _) in code.match_indices(start.as_str()) {
-            let is_partial =
-                code[..at].ends_with("super::") || code[..at].chars().next_back().is_some_and(is_word);
-            let rest = &code[at + start.len()..];
-            if !is_partial && !rest.starts_with("super::") {
-                names.extend(paths(rest).into_iter().filter_map(|path| path.into_iter().next()));
+/// Returns the paths from the crate root that the code of a module refers to with `crate::` or `super::`.
+fn references(code: &str, module: &[String]) -> BTreeSet<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for (start, skipped, base) in [("crate::", "crate::".len(), &[][..]), ("super::", 0, module)] {
+        let mut end = 0;
+        for (at, _) in code.match_indices(start) {
+            let before = &code[..at];
+            // The rest of a path is read from its start.
+            let is_read =
+                at < end || before.ends_with("::") || before.chars().next_back().is_some_and(is_word);
+            if !is_read {
+                let mut rest = &code[at + skipped..];
+                found.extend(parse_tree(&mut rest).iter().filter_map(|path| resolve(base, path)));
+                end = code.len() - rest.len();
             }
         }
     }
-    names
+    found
+}
+
+/// Resolves a path that may contain `self` and `super`.
+fn resolve(base: &[String], path: &[String]) -> Option<Vec<String>> {
+    let mut resolved = base.to_vec();
+    for part in path {
+        match part.as_str() {
+            "self" => {}
+            "super" => drop(resolved.pop()?),
+            _ => resolved.push(part.clone()),
+        }
+    }
+    Some(resolved)
 }
 
 /// Parses a path, or a tree of paths in braces. The last part of each is the name it is imported by.
@@ -261,17 +319,52 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use super::{Graph, in_cycles, position, reexports, references};
+    use super::{Graph, in_cycles, layer_problems, position, reexports, references, siblings};
 
     fn set(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    fn path(path: &str) -> Vec<String> {
+        path.split("::").map(str::to_owned).collect()
+    }
+
     #[test]
-    fn references_lead_to_the_crate_root() {
-        let code = "use crate::{a::{self, B}, C as D, e};\nuse super::super::{f::G, h};\nuse super::i::J;\ncrate::k::l();";
-        assert_eq!(references(code, 2), set(&["a", "C", "e", "f", "h", "k"]));
-        assert_eq!(references(code, 1), set(&["a", "C", "e", "i", "k"]));
+    fn references_are_paths_from_the_crate_root() {
+        let code = "use crate::{a::{self, B}, c};\nuse super::super::{f::G, super::h};\nuse super::i::J;\ncrate::k::l();";
+        let found: Vec<_> = references(code, &path("x::y::z")).iter().map(|path| path.join("::")).collect();
+        assert_eq!(found, ["a", "a::B", "c", "h", "k::l", "x::f::G", "x::y::i::J"]);
+    }
+
+    #[test]
+    fn cycles_are_found_at_every_level() {
+        let code =
+            [("p::a", "crate::{p::Made, q}"), ("p::b::c", "super::super::a::X"), ("q", "crate::p::a::X")];
+        let code = code.map(|(module, code)| (path(module), references(code, &path(module))));
+        let references: Vec<_> =
+            code.iter().map(|(module, paths)| (module.as_slice(), paths.clone())).collect();
+        let graph = siblings(&path("p"), "mod a; mod b; pub use b::Made;", &references);
+        assert_eq!(in_cycles(&graph), set(&["a", "b"]));
+        let graph = siblings(&[], "mod p; mod q;", &references);
+        assert_eq!(in_cycles(&graph), set(&["p", "q"]));
+    }
+
+    #[test]
+    fn layers_are_compared_with_the_modules() {
+        let graph = Graph::from([
+            ("a".to_owned(), set(&["b"])),
+            ("b".to_owned(), set(&[])),
+            ("c".to_owned(), set(&["a"])),
+        ]);
+        assert_eq!(layer_problems("```text\na b < c\n```", &graph), [""; 0]);
+        assert_eq!(
+            layer_problems("```text\na < b x\n```", &graph),
+            [
+                "ARCHITECTURE.md: `meerkat` has no module `x`",
+                "ARCHITECTURE.md: add the module `c` of `meerkat`",
+                "`a` of `meerkat` uses `b`, which is above it",
+            ]
+        );
     }
 
     #[test]
@@ -290,11 +383,10 @@ mod tests {
     }
 
     #[test]
-    fn files_have_a_module_and_a_depth() {
+    fn files_have_a_module() {
         let position = |file: &str| position(Path::new("src"), Path::new(file));
-        assert_eq!(position("src/a.rs"), Some(("a".to_owned(), 1)));
-        assert_eq!(position("src/a/mod.rs"), Some(("a".to_owned(), 1)));
-        assert_eq!(position("src/a/b.rs"), Some(("a".to_owned(), 2)));
-        assert_eq!([position("src/lib.rs"), position("src/a/tests.rs")], [None, None]);
+        assert_eq!([position("src/a.rs"), position("src/a/mod.rs")], [Some(path("a")), Some(path("a"))]);
+        assert_eq!(position("src/a/b.rs"), Some(path("a::b")));
+        assert_eq!([position("src/lib.rs"), position("src/a/tests.rs")], [Some(Vec::new()), None]);
     }
 }

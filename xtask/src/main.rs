@@ -32,7 +32,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   check           formatting, wording, layers, lints in every feature profile, documentation;
-                  --stats only prints lines of code, cycles, and scattered types
+                  --stats only prints the lines of code of each crate
   test            all tests, with real MCP clients against the built programs
   docs [--check]  write docs/reference from the code, or only compare it
   bench [NAME]    benchmarks, all or one; --smoke for a short run

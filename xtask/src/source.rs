@@ -32,7 +32,7 @@ pub(crate) fn only(source: &str, is_wanted: impl Fn(Piece, &str) -> bool) -> Str
 /// Returns the code of a file without comments, literals, and test modules.
 pub(crate) fn production_code(source: &str) -> String {
     let mut code = only(source, |piece, _| piece == Piece::Code);
-    while let Some(start) = code.find("#[cfg(test)]") {
+    while let Some(start) = code.match_indices("#[cfg(").map(|(at, _)| at).find(|at| is_test(&code[*at..])) {
         let item = &code[start..];
         let end = match (item.find('{'), item.find(';')) {
             (Some(brace), semicolon) if semicolon.is_none_or(|at| brace < at) => {
@@ -45,6 +45,19 @@ pub(crate) fn production_code(source: &str) -> String {
         code.replace_range(start..start + end, &blank);
     }
     code
+}
+
+/// Returns `true` for an attribute that compiles its item only for tests: `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+fn is_test(attribute: &str) -> bool {
+    let condition = attribute.split(']').next().unwrap_or_default().trim_start_matches("#[cfg(");
+    let mut words = condition.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
+    match words.next() {
+        Some("test") => true,
+        Some("all") => {
+            !condition.contains("not(") && !condition.contains("any(") && words.any(|word| word == "test")
+        }
+        _ => false,
+    }
 }
 
 /// Returns the length of a block, from its opening brace to its closing one.
@@ -153,10 +166,11 @@ mod tests {
 
     #[test]
     fn tests_are_not_production_code() {
-        let source = "mod a;\n#[cfg(test)]\nmod tests;\nfn b() {}\n#[cfg(test)]\nmod more {\n    fn c() {}\n}\nfn d() {}\n";
+        let source = "mod a;\n#[cfg(test)]\nmod tests;\nfn b() {}\n#[cfg(all(test, feature = \"x\"))]\nmod more {\n    fn c() {}\n}\n\
+            #[cfg(any(test, unix))]\nfn d() {}\n";
         let code = production_code(source);
         let words: Vec<_> = code.split_whitespace().collect();
-        assert_eq!(words.join(" "), "mod a; fn b() {} fn d() {}");
+        assert_eq!(words.join(" "), "mod a; fn b() {} #[cfg(any(test, unix))] fn d() {}");
         assert_eq!(code.lines().count(), source.lines().count());
     }
 }

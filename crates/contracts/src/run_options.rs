@@ -11,7 +11,7 @@ use crate::{ApprovalInput, BuiltinConfig, NOT_BLANK, ToolHandler, ToolOverlayInp
 
 /// Passes the options that every run has to another macro. A row contains the bounds and the name on the wire, the name
 /// in the crate, both types, whether the session keeps the option as it is (`session`), keeps what it resolves to
-/// (`resolved`), or forgets it (`run`), its flag on the command line, and its descriptions for `meerkat_run` and
+/// (`resolved`), or forgets it (`run`), its flags on the command line, and its descriptions for `meerkat_run` and
 /// `meerkat_resume`. The types must be imported where the macro is used.
 #[macro_export]
 macro_rules! run_options {
@@ -57,7 +57,7 @@ macro_rules! run_options {
             additional_instructions as instructions: Option<Vec<String>> => Option<Vec<String>>, session, "--instructions",
                 "Additional sections for the system prompt.",
                 "Additional sections for the system prompt, for the rest of the session.";
-            provider_params as provider_params: Option<Map<String, Value>> => Option<Map<String, Value>>, resolved, "--param",
+            provider_params as provider_params: Option<Map<String, Value>> => Option<Map<String, Value>>, resolved, "--param --params-json --no-web-search",
                 "Provider parameters, kept for the session's later runs.",
                 "Provider parameters, merged into those of the session; `null` removes one.";
             approval_policy as approvals: Option<ApprovalPolicy> => Option<ApprovalPolicy>, session, "--approvals",
@@ -65,7 +65,7 @@ macro_rules! run_options {
                  if stricter than the config.",
                 "Calls that need approval from now on; unchanged if omitted. Applies only if stricter than the \
                  config.";
-            budget_limits as budget: Option<BudgetLimits> => BudgetLimits, run, "--max-total-tokens",
+            budget_limits as budget: Option<BudgetLimits> => BudgetLimits, run, "--max-total-tokens --max-duration --max-tool-calls --max-cost",
                 "Limits of the run.",
                 "Limits of this run.";
             preload_skills as preload_skills: Option<Vec<SkillKey>> => Option<Vec<SkillKey>>, session, "",
@@ -135,7 +135,7 @@ macro_rules! requests {
             pub verbose: Option<bool>,
         }
 
-        /// The names of the options on the wire, each with its flag on the command line, if it has one.
+        /// The names of the options on the wire, each with its flags on the command line, separated by spaces.
         pub const RUN_OPTIONS: &[(&str, &str)] = &[$((stringify!($wire), $flag)),*];
     };
 }

@@ -1,5 +1,6 @@
 //! Sessions and prompts for embedders: a prompt is awaited, and returns the answer.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,12 @@ pub struct Session {
     id: Arc<OnceLock<SessionId>>,
     /// Held while the session is created.
     creation: Arc<Mutex<()>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &self.id()).field("sessions", &self.sessions).finish()
+    }
 }
 
 impl Session {
@@ -60,6 +67,7 @@ impl Session {
 /// A prompt of a [`Session`]. Await it for the answer, or [`start`](Prompt::start) it to follow its events. Dropping
 /// the future interrupts the run.
 #[must_use = "a prompt does nothing until it is awaited or started"]
+#[derive(Debug)]
 pub struct Prompt {
     session: Session,
     turn: TurnOptions,
@@ -127,6 +135,12 @@ impl IntoFuture for Prompt {
 pub struct OutputPrompt<T> {
     prompt: Prompt,
     output: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for OutputPrompt<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputPrompt").field("prompt", &self.prompt).finish_non_exhaustive()
+    }
 }
 
 impl<T: DeserializeOwned + JsonSchema + 'static> IntoFuture for OutputPrompt<T> {

@@ -19,6 +19,7 @@ use crate::tools::ToolsError;
 
 /// Error of a request.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The request cannot be served as it is.
     #[error(transparent)]

@@ -106,6 +106,7 @@ pub use meerkat_store::{
 pub use meerkat_store::{Backup, Kinship, adopt_realm, check as check_database};
 pub use meerkat_tools::{ApprovalScope, FileAccess, TimeZone, ToolboxOptions};
 pub use models::ModelsError;
+pub use panics::contain;
 pub use records::RecordError;
 pub use request_error::RequestError;
 pub use runtime::{Health, Runtime};

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 /// Runs a future. A panic ends it, and is returned as the reason.
-pub(crate) async fn contain<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub async fn contain<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     std::future::poll_fn(move |context| {
         catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)))

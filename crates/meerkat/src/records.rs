@@ -94,6 +94,7 @@ impl SessionSettings {
 
 /// Error of a stored record.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// The store rejected the request or failed.
     #[error(transparent)]

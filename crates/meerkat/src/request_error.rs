@@ -7,6 +7,7 @@ use crate::coded::Coded;
 
 /// Error of a request that cannot be served as it is.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The arguments are invalid.
     #[error("{0}")]

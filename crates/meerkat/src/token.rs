@@ -18,6 +18,7 @@ pub const GUARDED_FILE_NAME: &str = "guarded-token";
 
 /// Error of a token file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// The file cannot be read or created.
     #[error("cannot read or create the token file `{}`", path.display())]

@@ -14,13 +14,22 @@ use super::pause::Pauses;
 use super::settings::RunSettings;
 use super::states::{Next, Phase, State};
 use super::window::ContextWindow;
-use crate::{AgentEvent, HookInvocation, HookPoint, Message, Timestamp, Transcript, Usage};
+use crate::{AgentEvent, Content, HookInvocation, HookPoint, Message, Timestamp, Transcript, Usage};
+
+/// The first events of a run. The prompt, which may be long, is copied into its event only when it is emitted.
+#[derive(Debug)]
+pub(super) struct StartEvents {
+    prompt: Arc<Message>,
+    images: Vec<AgentEvent>,
+}
 
 /// One run of a session.
 #[derive(Debug)]
 pub struct Run {
     pub(super) settings: RunSettings,
     pub(super) phase: Phase,
+    /// The events to emit once the opening is durable.
+    pub(super) start: Option<Box<StartEvents>>,
     pub(super) state: State,
     pub(super) effects: Effects,
     pub(super) ledger: Ledger,
@@ -47,6 +56,7 @@ impl Run {
         used.tool_calls += opening.answered;
         let mut run = Self {
             phase: Phase::Opening,
+            start: None,
             state: State::Ended,
             effects: Effects::new(now),
             ledger: Ledger::new(transcript, progress),
@@ -58,7 +68,7 @@ impl Run {
             settings,
         };
         let has_hooks = run.settings.hooks.has(HookPoint::RunStarted);
-        let prompt = has_hooks.then(|| opening.prompt.clone());
+        let prompt = has_hooks.then(|| content(&opening.prompt));
         let add_prompt = |invocation: &mut HookInvocation| invocation.prompt = prompt;
         run.run_hooks(HookPoint::RunStarted, Next::Open(opening), add_prompt);
         run
@@ -130,8 +140,11 @@ impl Run {
 
     /// Continues once a commit is durable, unless the run must stop.
     fn committed(&mut self, next: Next, stop: Option<Stop>) {
-        if self.phase == Phase::Opening {
+        if let Some(start) = self.start.take() {
             self.phase = Phase::Running;
+            let (session_id, prompt) = (self.settings.session_id, content(&start.prompt));
+            self.effects.emit(AgentEvent::RunStarted { session_id, prompt });
+            self.effects.emit_all(start.images);
         }
         match stop {
             Some(stop) => self.halt(next, stop, ""),
@@ -173,10 +186,8 @@ impl Run {
     /// Commits the opening.
     fn open(&mut self, opening: Opening) {
         let Opening { messages, calls, prompt, work, .. } = opening;
-        let images: Vec<_> = image_events(&messages).collect();
+        self.start = Some(Box::new(StartEvents { prompt, images: image_events(&messages).collect() }));
         self.commit(messages, calls, work.map_or(Next::Boundary, Next::ResumeApproved));
-        self.effects.emit(AgentEvent::RunStarted { session_id: self.settings.session_id, prompt });
-        self.effects.emit_all(images);
     }
 
     /// Queues a commit; events emitted afterwards are emitted only once it is durable.
@@ -231,5 +242,13 @@ impl Run {
     pub(super) fn count_step(&mut self) {
         self.meter.count_step();
         self.ledger.count_step();
+    }
+}
+
+/// Returns the content of a user message.
+fn content(message: &Message) -> Content {
+    match message {
+        Message::User { content, .. } => content.clone(),
+        _ => Content::default(),
     }
 }

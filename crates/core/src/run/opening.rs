@@ -46,8 +46,8 @@ pub struct Opening {
     pub messages: Vec<Arc<Message>>,
     /// Change to the open calls.
     pub calls: CallChange,
-    /// Prompt from the user.
-    pub prompt: Content,
+    /// The user's message, which is blank if there is no prompt; it is then not among the messages.
+    pub prompt: Arc<Message>,
     /// Number of callback results provided by the caller.
     pub answered: u32,
     /// Calls of the last step, if some of them were approved.
@@ -103,20 +103,20 @@ fn quoted(ids: &[String]) -> String {
     ids.iter().take(20).map(|id| format!("`{}`", excerpt(id))).collect::<Vec<_>>().join(", ")
 }
 
-/// Opens a run on a session in its stored state.
+/// Opens a run on a session in its stored state. Moves the prompt, which may be long, from the input to the opening.
 ///
 /// # Errors
-/// Returns an error if the input is invalid; nothing has changed then.
+/// Returns an error if the input is invalid; nothing has changed then, and the input still has its prompt.
 pub fn open(
     transcript: &Transcript,
     stored: &[StoredCall],
-    input: RunInput,
+    input: &mut RunInput,
     now: Timestamp,
 ) -> Result<Opening, InputError> {
     let calls = transcript.open_calls();
     let stored_calls =
         StoredCalls { stored: stored.iter().map(|call| (call.intent.id.as_str(), call)).collect(), now };
-    let replies = CallerReplies::from_input(&calls, &stored_calls, &input)?;
+    let replies = CallerReplies::from_input(&calls, &stored_calls, input)?;
     let resolved: Vec<_> = calls.into_iter().map(|call| stored_calls.resolve_call(call, &replies)).collect();
     let mut messages = Vec::new();
     let (change, work) = if resolved.is_empty() {
@@ -131,13 +131,15 @@ pub fn open(
         messages.extend(result_messages(results, now));
         (CallChange::Close, None)
     };
-    if !input.prompt.is_blank() {
-        messages.push(Arc::new(Message::User { content: input.prompt.clone(), created_at: now }));
+    let is_blank = input.prompt.is_blank();
+    let prompt = Arc::new(Message::User { content: std::mem::take(&mut input.prompt), created_at: now });
+    if !is_blank {
+        messages.push(Arc::clone(&prompt));
     }
     Ok(Opening {
         messages,
         calls: change,
-        prompt: input.prompt,
+        prompt,
         answered: replies.results.len() as u32,
         work,
         continues_run: !replies.decisions.is_empty(),

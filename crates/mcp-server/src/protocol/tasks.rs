@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use meerkat::excerpt;
+use meerkat::{contain, excerpt};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, DetailedTask, InputRequest, InputRequests, JsonObject, Task, TaskPayload, TaskStatus,
@@ -80,8 +80,9 @@ impl Tasks {
         let tasks = self.clone();
         tokio::spawn(async move {
             // A panic in the work must not leave the task in `working` forever.
-            let ended = tokio::spawn(running).await.unwrap_or_else(|error| {
-                Err(TaskError::Failed(ErrorData::internal_error(format!("the task crashed: {error}"), None)))
+            let ended = contain(running).await.unwrap_or_else(|reason| {
+                let message = format!("the task crashed: {reason}");
+                Err(TaskError::Failed(ErrorData::internal_error(message, None)))
             });
             tasks.end(&id, ended);
         });
@@ -225,5 +226,24 @@ fn object(value: Result<Value, serde_json::Error>) -> JsonObject {
     match value {
         Ok(Value::Object(object)) => object,
         _ => JsonObject::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn panic_in_the_work_fails_the_task() {
+        let tasks = Tasks::default();
+        let work = |_| async { std::panic::panic_any("boom") };
+        tasks.start("a".to_owned(), CancellationToken::new(), work);
+        let error = loop {
+            match tasks.get("a").unwrap().payload {
+                TaskPayload::Failed { error } => break error,
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(error["message"], "the task crashed: panicked: boom");
     }
 }

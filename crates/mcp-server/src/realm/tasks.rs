@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use meerkat::operations::{AnyOperation, Call, Operation as _, Read};
+use meerkat::operations::{AnyOperation, Call, stored_reply};
 use meerkat::{
     Approver, CancellationToken, Error, ErrorKind, EventEnvelope, EventSink, LastRun, RunControl, RunEnd,
     RunId, Runtime, SessionId, SessionView, describe_progress,
 };
-use meerkat_contracts::{ErrorBody, PendingReply, ReadReply, SessionRequest, TextBlock};
+use meerkat_contracts::ErrorBody;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, JsonObject, Task, TaskPayload,
@@ -109,7 +109,9 @@ impl RunTasks {
             Some(RunEnd::Cancelled) => TaskPayload::Cancelled,
             Some(RunEnd::Failed { .. }) => TaskPayload::Completed { result: object(&failed(&view, run)) },
             Some(RunEnd::Completed | RunEnd::Pending) => {
-                TaskPayload::Completed { result: object(&self.stored_reply(&view, run).await?) }
+                let runtime = self.access.runtime().await.ok()?;
+                let reply = stored_reply(&runtime, view).await.ok()?;
+                TaskPayload::Completed { result: object(&success(reply.json)) }
             }
         };
         Some(DetailedTask::new(task, payload))
@@ -135,38 +137,6 @@ impl RunTasks {
         let view = self.access.runtime().await.ok()?.sessions().read(session_id).await.ok()?;
         let last = view.last_run.filter(|last| last.id == run_id)?;
         Some((view, last))
-    }
-
-    /// Rebuilds the reply of a run from the stored session.
-    async fn stored_reply(&self, view: &SessionView, run: LastRun) -> Option<CallToolResult> {
-        let call = Call { runtime: self.access.runtime().await.ok()?, control: RunControl::default() };
-        let read = Read::call(call, SessionRequest { session_id: view.id }).await.ok()?;
-        let ReadReply { session_id, session_ref, state, billing } = read;
-        let mut reply = json!({ "content": [], "session_id": session_id, "session_ref": session_ref });
-        if run.end == Some(RunEnd::Pending) {
-            let (status, sentence) = if state.pending_approvals.is_empty() {
-                (PendingReply::STATUS, PendingReply::SENTENCE)
-            } else {
-                reply["pending_approvals"] = json!(state.pending_approvals);
-                (PendingReply::APPROVAL_STATUS, PendingReply::APPROVAL_SENTENCE)
-            };
-            if !state.pending_tool_calls.is_empty() {
-                reply["pending_tool_calls"] = json!(state.pending_tool_calls);
-            }
-            reply["content"] = json!([TextBlock::new(sentence)]);
-            reply["status"] = json!(status);
-        } else {
-            reply["content"] = json!([TextBlock::new(state.last_assistant_text.unwrap_or_default())]);
-            let warning =
-                "this reply was read from the session, because the process that ran the task has exited";
-            reply["warnings"] = json!([warning]);
-            reply["usage"] = json!(billing.usage);
-            if let Some(blob) = state.last_assistant_blob_id {
-                reply["blob_id"] = json!(blob);
-            }
-        }
-        reply["model"] = json!(view.model);
-        Some(success(reply))
     }
 }
 

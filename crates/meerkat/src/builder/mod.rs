@@ -7,6 +7,7 @@ mod runtime_builder;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use meerkat_core::{Clock, Hook, Model, Redactor, ToolSource};
@@ -22,7 +23,7 @@ use crate::hooks::HookRunner;
 use crate::models::{Models, Providers};
 use crate::runtime::{Runtime, RuntimeParts};
 use crate::secrets::SecretSource;
-use crate::sessions::{ActiveRuns, Planner, SessionService};
+use crate::sessions::{ActiveRuns, ConfiguredOutput, Planner, SessionService};
 use crate::tools::{Builtins, Extensions, Images, RealmToolStorage, RunExtension};
 
 pub use capabilities::capabilities;
@@ -58,6 +59,21 @@ pub struct RuntimeOptions {
     pub config_access: ConfigAccess,
     /// Redactor with the secrets of the process, applied to tool results, errors, and events.
     pub redactor: Redactor,
+}
+
+/// Shows which parts are set, without the environment and what may know secrets.
+impl fmt::Debug for RuntimeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let models: Vec<_> = self.models.iter().map(|model| &model.info().id).collect();
+        f.debug_struct("RuntimeOptions")
+            .field("models", &models)
+            .field("tool_sources", &self.tool_sources.len())
+            .field("instance", &self.instance)
+            .field("workspace", &self.tools.workspace)
+            .field("hooks", &self.hooks.keys())
+            .field("config_access", &self.config_access)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Runtime {
@@ -131,6 +147,7 @@ impl Runtime {
             access: options.config_access,
             instance: options.instance,
             redactor,
+            output: ConfiguredOutput::default(),
         };
         Self::from_parts(RuntimeParts {
             sessions: SessionService::new(planner, realm.id().clone(), realm.backend()),

@@ -16,6 +16,7 @@ mod registry;
 mod shell;
 mod skills;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat_core::{HookSet, OutputSchema, Redactor, at_path, decode, excerpt};
@@ -101,6 +102,12 @@ impl BaseConfig {
             ConfigAccess::Owner,
         )?;
         Ok(Self { document, config: Arc::new(config) })
+    }
+}
+
+impl fmt::Debug for ConfigService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigService").finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::coded::Coded;
 
 /// Error of an event stream.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StreamError {
     /// No event stream has this id.
     #[error("event stream `{0}` is not open: it was closed or predates a restart; open a new one")]

@@ -6,6 +6,7 @@ use crate::coded::Coded;
 
 /// Error of the hooks of a run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HooksError {
     /// Invalid hooks in a request.
     #[error("`hooks_override`: {0}")]

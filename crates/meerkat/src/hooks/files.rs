@@ -4,15 +4,15 @@
 //! A project's file is ignored until the user trusts its current content. An invalid file prevents runs from starting,
 //! because its guardrails would otherwise be missing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use meerkat_core::{HookEntry, HookSet, at_path, plain_error};
 use serde::Deserialize;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use crate::project::{is_same_path, resolve_symlinks};
 use crate::tools::{NoticeSink, ServerFiles, ServerFilesError};
@@ -26,6 +26,8 @@ pub struct HookFiles {
     trust: ServerFiles,
     notify: Option<NoticeSink>,
     notified: Mutex<BTreeSet<String>>,
+    /// The files that were read last, with their text.
+    parsed: Mutex<BTreeMap<PathBuf, (String, Arc<LoadedHooks>)>>,
 }
 
 /// Content of the files.
@@ -39,6 +41,7 @@ pub struct LoadedHooks {
 
 /// Error loading the files.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HookFilesError {
     /// A file could not be read.
     #[error("{} cannot be read", path.display())]
@@ -146,7 +149,8 @@ impl HookFiles {
         if let Some(path) = &self.user
             && let Some(text) = read(path)?
         {
-            loaded.add(path, &text)?;
+            let hooks = self.parse(path, text)?;
+            loaded.add(&hooks);
         }
         for path in self.enclosing_files() {
             // `rkat trust` trusts the files of one project, so each file is trusted in its own project.
@@ -169,13 +173,26 @@ impl HookFiles {
     ) -> Result<(), HookFilesError> {
         let Some(text) = read(path)? else { return Ok(()) };
         if self.trust.trusts_file(path, &text)? {
-            return loaded.add(path, &text);
+            let hooks = self.parse(path, text)?;
+            loaded.add(&hooks);
+            return Ok(());
         }
         loaded.notices.push(format!(
             "notice: ignoring hooks in {}: not trusted; review it, then run `rkat trust`{location}",
             path.display()
         ));
         Ok(())
+    }
+
+    /// Parses a file, unless its text is the same as last time.
+    fn parse(&self, path: &Path, text: String) -> Result<Arc<LoadedHooks>, HookFilesError> {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, hooks)) = parsed.get(path).filter(|(known, _)| *known == text) {
+            return Ok(Arc::clone(hooks));
+        }
+        let hooks = Arc::new(LoadedHooks::parse(path, &text)?);
+        parsed.insert(path.to_owned(), (text, Arc::clone(&hooks)));
+        Ok(hooks)
     }
 
     /// Reads the files, and sends each new notice to the sink.
@@ -218,7 +235,12 @@ struct Section {
 }
 
 impl LoadedHooks {
-    fn add(&mut self, path: &Path, text: &str) -> Result<(), HookFilesError> {
+    fn add(&mut self, other: &Self) {
+        self.entries.extend_from_slice(&other.entries);
+        self.notices.extend_from_slice(&other.notices);
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, HookFilesError> {
         let content_error =
             |span: Option<Range<usize>>, field: String, message: &str| HookFilesError::Content {
                 path: path.to_owned(),
@@ -237,23 +259,23 @@ impl LoadedHooks {
         let hooks = table.get_ref().get("hooks").and_then(|hooks| hooks.get_ref().as_table());
         let ignored = table.get_ref().keys().filter(|key| key.get_ref() != "hooks").map(|key| ("", key));
         let inner = hooks.into_iter().flat_map(|hooks| hooks.keys()).filter(|key| key.get_ref() != "entries");
-        for (section, key) in ignored.chain(inner.map(|key| ("hooks.", key))) {
-            self.notices.push(format!(
+        let notice = |(section, key): (&str, &toml::Spanned<DeString<'_>>)| {
+            format!(
                 "warning: {}:{}: ignoring `{section}{}`: only `hooks.entries` is read from this file; use `rkat \
                  config` instead",
                 path.display(),
                 line_of(text, key.span().start),
                 key.get_ref()
-            ));
-        }
+            )
+        };
+        let notices = ignored.chain(inner.map(|key| ("hooks.", key))).map(notice).collect();
         for (index, entry) in document.hooks.entries.iter().enumerate() {
             let span = hooks.and_then(|hooks| entry_span(hooks, index));
             let field = || format!("`hooks.entries[{index}]`: ");
             HookSet::new(std::slice::from_ref(entry), Vec::new(), &[])
                 .map_err(|error| content_error(span, field(), &error.to_string()))?;
         }
-        self.entries.extend(document.hooks.entries);
-        Ok(())
+        Ok(Self { entries: document.hooks.entries, notices })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::request_error::RequestError;
 
 /// Error of a requested model.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelsError {
     /// The requested model cannot be used.
     #[error("cannot use model `{}`: {reason}", excerpt(model))]

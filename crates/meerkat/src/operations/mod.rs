@@ -22,6 +22,7 @@ mod resume;
 mod run;
 mod sessions;
 mod skills;
+mod stored;
 mod turn;
 
 use std::future::Future;
@@ -54,6 +55,7 @@ pub use resume::{Resume, continue_run};
 pub use run::Run;
 pub use sessions::{Sessions, list_sessions};
 pub use skills::{Skills, SkillsReply};
+pub use stored::stored_reply;
 
 use self::arguments::InputRules;
 use crate::records::RecordError;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use meerkat_core::run::{CallChange, CallIntent, Commit, RunReport};
-use meerkat_core::{Clock, CompletedCall, RunId, SessionId, Usage};
+use meerkat_core::run::{CallChange, CallIntent, Commit, Outcome, RunReport};
+use meerkat_core::{Clock, CompletedCall, ErrorClass, RunId, SessionId, Usage};
 use meerkat_store::{Change, Guard, NewCall, Store, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, ActiveRuns, LEASE_DURATION, saturating_add};
-use super::drive::is_store_failure;
 use super::plan::Planner;
 use super::step_timer::{Part, StepTimer};
 use crate::records::{RecordError, encode};
@@ -89,6 +88,11 @@ impl Journal {
         };
         self.active.release(self.session, lease.fence).await;
     }
+}
+
+/// Returns `true` if a run ended because it could not be stored.
+pub(super) fn is_store_failure(report: &RunReport) -> bool {
+    matches!(&report.outcome, Outcome::Failed(failure) if failure.class == ErrorClass::Store)
 }
 
 /// Releases the lease of a run that crashed. If its session cannot be read, the lease expires.

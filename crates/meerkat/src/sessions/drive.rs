@@ -10,7 +10,8 @@ use meerkat_core::{
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::commit::Journal;
+use super::commit::{Journal, is_store_failure};
+use super::drive_result::DriveResult;
 use super::in_flight::InFlight;
 use super::model_call::ModelCalls;
 use super::plan::{Planner, RunParts, RunPlan};
@@ -39,16 +40,6 @@ pub(super) struct Driver {
     /// Notified when the opening is durable.
     admitted: Option<oneshot::Sender<()>>,
     _slot: super::active::RunSlot,
-}
-
-/// Result of driving a run.
-pub(super) enum DriveResult {
-    /// The run ended with a report.
-    Ended(RunReport),
-    /// The run failed before anything was durable.
-    Rejected(Error),
-    /// The run stopped midway because it could not be stored.
-    NotPersisted(Error),
 }
 
 impl Driver {
@@ -268,9 +259,4 @@ fn admission_error(outcome: Outcome) -> Error {
             message: "the run's time limit elapsed before it started".to_owned(),
         }),
     }
-}
-
-/// Returns `true` if a run ended because it could not be stored.
-pub(super) fn is_store_failure(report: &RunReport) -> bool {
-    matches!(&report.outcome, Outcome::Failed(failure) if failure.class == ErrorClass::Store)
 }

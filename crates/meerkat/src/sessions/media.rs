@@ -28,27 +28,24 @@ const MAX_TEXT: usize = 40 * 1024;
 /// Minimum length at which a text is truncated, in bytes.
 const MIN_TRUNCATED: usize = 1024;
 
-/// Moves inline data of a caller's input into blobs.
+/// Moves inline data of a caller's input into blobs, and returns them.
 ///
 /// # Errors
 /// Returns an error if data is not base64, or a blob does not exist.
-pub(super) async fn externalize_input(
-    store: &dyn Store,
-    mut input: RunInput,
-) -> Result<(RunInput, Vec<Change>), Error> {
+pub(super) async fn externalize_input(store: &dyn Store, input: &mut RunInput) -> Result<Vec<Blob>, Error> {
     check_blobs(store, "prompt", &input.prompt).await?;
     for (at, result) in input.results.iter().enumerate() {
         check_blobs(store, &format!("tool_results[{at}].content"), &result.content).await?;
     }
     let mut blobs = Vec::new();
-    input.prompt = externalize(input.prompt, &mut blobs)
+    input.prompt = externalize(std::mem::take(&mut input.prompt), &mut blobs)
         .map_err(|index| Error::arguments(format!("`prompt[{index}].data` is not base64")))?;
     for (at, result) in input.results.iter_mut().enumerate() {
         result.content = externalize(std::mem::take(&mut result.content), &mut blobs).map_err(|index| {
             Error::arguments(format!("`tool_results[{at}].content[{index}].data` is not base64"))
         })?;
     }
-    Ok((input, blobs.into_iter().map(Change::PutBlob).collect()))
+    Ok(blobs)
 }
 
 /// Rejects content that refers to a blob missing from the realm.

@@ -6,8 +6,11 @@
 mod active;
 mod answer;
 mod commit;
+mod configured_output;
 mod drive;
+mod drive_result;
 mod in_flight;
+mod input;
 mod media;
 mod model_call;
 mod outcome;
@@ -21,18 +24,20 @@ mod step_tools;
 mod stop_signals;
 mod streams;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_contracts::ErrorBody;
-use meerkat_core::run::RunInput;
 use meerkat_core::{ErrorKind, RealmId, SessionId};
 use meerkat_store::{Backend, SessionRow};
 
 pub(crate) use active::ActiveRuns;
+pub(crate) use configured_output::ConfiguredOutput;
 pub(crate) use plan::Planner;
 
 use drive::Driver;
+use input::CallerInput;
 use outcome::{CallerGuard, Run, Segment};
 use plan::LoadedRequest;
 
@@ -58,6 +63,12 @@ struct Inner {
     planner: Planner,
     realm: RealmId,
     backend: Backend,
+}
+
+impl fmt::Debug for SessionService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionService").field("realm", &self.inner.realm).finish_non_exhaustive()
+    }
 }
 
 impl SessionService {
@@ -140,14 +151,15 @@ impl SessionService {
         let guard = CallerGuard::new(cancel.clone());
         let control = RunControl { cancel, ..request.control.clone() };
         let (queue, events) = Events::queue();
-        let loaded = self.inner.planner.load(request, queue.clone()).await.inspect_err(log_refusal)?;
+        let loaded = self.inner.planner.load(request, queue.clone()).await;
+        let (loaded, mut input) = loaded.inspect_err(log_refusal)?;
         let mut attempts = Attempts::default();
         loop {
-            let planned = attempts.plan(self, &target, &loaded, &control).await;
+            let planned = attempts.plan(self, &target, (&loaded, &mut input), &control).await;
             let (mut driver, segment) = planned.inspect_err(log_refusal)?;
             let (session_id, run_id) = (segment.session.id, segment.run_id);
             let admitted = driver.admission();
-            let turn = TurnOptions { input: RunInput::default(), ..loaded.turn.clone() };
+            let turn = loaded.turn.clone();
             let run = Run { service: self.clone(), turn, queue: queue.clone(), control: control.clone() };
             let task = tokio::spawn(Box::pin(run.follow(driver, segment)));
             if admitted.await.is_ok() {
@@ -200,7 +212,7 @@ impl Attempts {
         &mut self,
         service: &SessionService,
         target: &Target,
-        loaded: &LoadedRequest,
+        (loaded, input): (&LoadedRequest, &mut CallerInput),
         control: &RunControl,
     ) -> Result<(Driver, Segment), Error> {
         let planner = service.planner();
@@ -211,7 +223,7 @@ impl Attempts {
                 Target::Existing(id) => Some(service.idle_row(*id).await?),
             };
             let read = row.as_ref().map(|row| (row.id, row.fence));
-            match (planner.plan(loaded, (target, row), control).await, read) {
+            match (planner.plan((loaded, input), (target, row), control).await, read) {
                 (Ok((plan, parts)), _) => {
                     let segment = Segment::new(&plan, service.reference(plan.session), &parts);
                     return Ok((Driver::new(planner, plan, parts, control.cancel.child_token()), segment));

@@ -7,7 +7,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::release_crashed;
-use super::drive::{DriveResult, Driver};
+use super::drive::Driver;
+use super::drive_result::DriveResult;
 use super::plan::{RunParts, RunPlan};
 use super::request::{RunControl, RunRequest, Target, TurnOptions};
 use super::spans::RunTrace;
@@ -157,11 +158,12 @@ impl Run {
     async fn resume(&self, id: SessionId, input: RunInput) -> Result<RunResult, Error> {
         let turn = TurnOptions { input, skills: Vec::new(), ..self.turn.clone() };
         let request = RunRequest { target: Target::Existing(id), turn, control: self.control.clone() };
-        let loaded = self.service.planner().load(request, self.queue.clone()).await?;
+        let (loaded, mut input) = self.service.planner().load(request, self.queue.clone()).await?;
         let mut attempts = Attempts::default();
         loop {
-            let (driver, segment) =
-                attempts.plan(&self.service, &Target::Existing(id), &loaded, &self.control).await?;
+            let (driver, segment) = attempts
+                .plan(&self.service, &Target::Existing(id), (&loaded, &mut input), &self.control)
+                .await?;
             match self.finish(driver, segment).await {
                 Err(error) if attempts.may_retry(&error) => {}
                 done => return done,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
 use meerkat_contracts::{MAX_OUTPUT_RETRIES, ToolHandler};
-use meerkat_core::run::{Opening, Progress, RunInput, RunSettings, open};
+use meerkat_core::run::{Opening, Progress, RunInput, RunSettings};
 use meerkat_core::{
     AgentEvent, ApprovalPolicy, Clock, CompactionPolicy, Content, Decision, HookSet, Model, ModelInfo,
     ModelRequest, OutputSchema, Price, Provider, Redactor, RunId, SchemaCompat, SchemaWarning, SessionId,
@@ -16,10 +16,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::active::{ActiveRuns, RunSlot};
-use super::media::externalize_input;
+use super::configured_output::ConfiguredOutput;
+use super::input::CallerInput;
 use super::prompt::{self, SystemPrompt};
 use super::request::{RunControl, RunRequest, Target, TurnOptions};
 use super::spans::RunTrace;
+use super::step_tools::ToolPlan;
 use crate::Error;
 use crate::capabilities::Capabilities;
 use crate::config::{Config, ConfigAccess, ConfigService, CurrentConfig};
@@ -29,7 +31,7 @@ use crate::models::{Models, ResolvedModel, params, schema_warnings};
 use crate::records::{self, RecordError, SessionSettings, encode};
 use crate::request_error::RequestError;
 use crate::schema::{InvalidSchema, OutputValidator};
-use crate::tools::{CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView, ToolOverlay};
+use crate::tools::{CompactionIndex, Contribution, Extensions, FIND_PINNED, RunView};
 
 /// Plans runs.
 pub(crate) struct Planner {
@@ -49,11 +51,14 @@ pub(crate) struct Planner {
     /// Name of this process.
     pub(crate) instance: Option<String>,
     pub(crate) redactor: Redactor,
+    pub(crate) output: ConfiguredOutput,
 }
 
 /// A request with everything that is loaded for it before the session is read.
 pub(super) struct LoadedRequest {
+    /// The options; their input is the [`CallerInput`].
     pub(super) turn: TurnOptions,
+    validator: Option<OutputValidator>,
     /// Queue of the run's handle.
     queue: EventQueue,
     current: CurrentConfig,
@@ -82,15 +87,6 @@ pub(super) struct RunPlan {
     pub(super) events: Vec<AgentEvent>,
     /// Warnings for the caller.
     pub(super) warnings: Vec<String>,
-}
-
-/// Tools that do not come from a source, and which tools the run may use.
-#[derive(Debug)]
-pub(super) struct ToolPlan {
-    /// The caller's tools; one without a route is visible but cannot be called.
-    pub(super) callers: Vec<(ToolDef, Option<ToolRoute>)>,
-    pub(super) overlay: ToolOverlay,
-    pub(super) approvals: ApprovalPolicy,
 }
 
 /// The parts of a run that act.
@@ -122,8 +118,12 @@ struct OpenedSession {
 
 impl Planner {
     /// Checks a request, and loads what its run depends on.
-    pub(super) async fn load(&self, request: RunRequest, queue: EventQueue) -> Result<LoadedRequest, Error> {
-        request.check(&self.capabilities)?;
+    pub(super) async fn load(
+        &self,
+        request: RunRequest,
+        queue: EventQueue,
+    ) -> Result<(LoadedRequest, CallerInput), Error> {
+        let mut validator = request.check(&self.capabilities)?;
         let mut turn = request.turn;
         if self.access == ConfigAccess::Anonymous
             && turn.input.approvals.iter().any(|item| item.decision == Decision::Approve)
@@ -133,10 +133,11 @@ impl Planner {
             return Err(RequestError::TokenNeeded { what, instead }.into());
         }
         let current = self.config.get().await?;
-        let agent = &current.config.agent;
-        if let (None, Some(schema)) = (&turn.output_schema, &agent.output_schema) {
-            turn.output_schema = Some(OutputSchema::parse(schema.clone())?);
+        if validator.is_none() {
+            validator = self.output.validator(&current.config)?;
+            turn.output_schema = validator.as_ref().map(|validator| validator.schema().as_ref().clone());
         }
+        let agent = &current.config.agent;
         let file_prompt = match (&agent.system_prompt, &agent.system_prompt_file) {
             (None, Some(file)) => Some(prompt::read_file(file.clone()).await?),
             _ => None,
@@ -148,7 +149,8 @@ impl Planner {
                 extension.require().await?;
             }
         }
-        Ok(LoadedRequest { turn, queue, current, file_prompt, events })
+        let input = CallerInput::new(std::mem::take(&mut turn.input));
+        Ok((LoadedRequest { turn, validator, queue, current, file_prompt, events }, input))
     }
 
     /// Inserts the requested skills before the user's prompt.
@@ -164,7 +166,7 @@ impl Planner {
             let injected = extension.inject((preload, &turn.skills), current).await?;
             let Some((blocks, event)) = injected else { continue };
             if !is_empty {
-                let prompt = turn.input.prompt.blocks().iter().cloned();
+                let prompt = std::mem::take(&mut turn.input.prompt).into_blocks();
                 turn.input.prompt = Content::from(blocks.into_iter().chain(prompt).collect::<Vec<_>>());
                 events.push(event);
             }
@@ -175,15 +177,15 @@ impl Planner {
     /// Plans a run of a new session, or of the session in `row`.
     pub(super) async fn plan(
         &self,
-        loaded: &LoadedRequest,
+        (loaded, input): (&LoadedRequest, &mut CallerInput),
         (target, row): (&Target, Option<SessionRow>),
         control: &RunControl,
     ) -> Result<(RunPlan, RunParts), Error> {
         let LoadedRequest { turn, current, .. } = loaded;
         let config = &current.config;
         let session = match row {
-            Some(row) => self.open_existing(row, turn, config).await?,
-            None => self.open_new(target, turn, current).await?,
+            Some(row) => self.open_existing(row, (turn, input), config).await?,
+            None => self.open_new(target, (turn, input), current).await?,
         };
         let schema_warnings = strict_schema_warnings(turn.output_schema.as_ref(), session.settings.provider)?;
         let limit = config.limits.max_sessions();
@@ -221,7 +223,7 @@ impl Planner {
     async fn open_new(
         &self,
         target: &Target,
-        turn: &TurnOptions,
+        (turn, input): (&TurnOptions, &mut CallerInput),
         current: &CurrentConfig,
     ) -> Result<OpenedSession, Error> {
         let id = SessionId::from_uuid(Uuid::now_v7());
@@ -232,8 +234,7 @@ impl Planner {
         change_settings(&mut settings, turn, served.model.info());
         self.check_tools(&settings, &current.config)?;
         let transcript = Transcript::default();
-        let (input, mut changes) = externalize_input(&*self.store, turn.input.clone()).await?;
-        let opening = open(&transcript, &[], input, now)?;
+        let (opening, mut changes) = input.open(&*self.store, (&transcript, &[]), now).await?;
         let progress = Progress::default();
         let labels = match target {
             Target::New(options) => options.labels.clone(),
@@ -254,7 +255,7 @@ impl Planner {
     async fn open_existing(
         &self,
         row: SessionRow,
-        turn: &TurnOptions,
+        (turn, input): (&TurnOptions, &mut CallerInput),
         config: &Config,
     ) -> Result<OpenedSession, Error> {
         let (id, now) = (row.id, self.clock.now());
@@ -277,8 +278,7 @@ impl Planner {
         let transcript = self.transcript(&row, &progress).await?;
         let calls = self.store.calls(id).await?;
         let calls = calls.iter().map(records::call).collect::<Result<Vec<_>, _>>()?;
-        let (input, mut changes) = externalize_input(&*self.store, turn.input.clone()).await?;
-        let opening = open(&transcript, &calls, input, now)?;
+        let (opening, mut changes) = input.open(&*self.store, (&transcript, &calls), now).await?;
         let unrun = Guard::FenceUnchanged { session: id, fence: row.fence };
         let guards = vec![Guard::NotArchived(id), Guard::LeaseFree { session: id, now }, unrun];
         changes.push(Change::PutSettings { session: id, settings: encode(&settings)? });
@@ -346,7 +346,7 @@ impl Planner {
     fn parts(
         &self,
         session: &OpenedSession,
-        LoadedRequest { turn, queue, current, .. }: &LoadedRequest,
+        LoadedRequest { turn, validator, queue, current, .. }: &LoadedRequest,
         (hooks, slot): (Option<HookSet>, RunSlot),
         control: &RunControl,
         (run_id, added): (RunId, &Contribution),
@@ -373,7 +373,7 @@ impl Planner {
             sources: self.sources.iter().chain(own).cloned().collect(),
             index: added.index.clone(),
             hooks,
-            validator: turn.output_schema.clone().map(OutputValidator::new).transpose()?,
+            validator: validator.clone(),
             emitter,
             _slot: slot,
         })
@@ -556,8 +556,9 @@ mod tests {
         };
         let (target, control) = (Target::New(NewSessionOptions::default()), RunControl::default());
         let request = RunRequest { target: target.clone(), turn, control: control.clone() };
-        let loaded = sessions.planner().load(request, Events::queue().0).await.unwrap();
-        let (plan, _) = sessions.planner().plan(&loaded, (&target, None), &control).await.unwrap();
+        let (loaded, mut input) = sessions.planner().load(request, Events::queue().0).await.unwrap();
+        let loaded = (&loaded, &mut input);
+        let (plan, _) = sessions.planner().plan(loaded, (&target, None), &control).await.unwrap();
         let text = meerkat_testkit::redact(&format!("{:#?}", (&plan.request, &plan.tools, &plan.opening)));
         insta::assert_snapshot!(text, @r#"
         (
@@ -592,13 +593,16 @@ mod tests {
                     },
                 ],
                 calls: None,
-                prompt: Content(
-                    [
-                        Text {
-                            text: "say hi",
-                        },
-                    ],
-                ),
+                prompt: User {
+                    content: Content(
+                        [
+                            Text {
+                                text: "say hi",
+                            },
+                        ],
+                    ),
+                    created_at: [time],
+                },
                 answered: 0,
                 work: None,
                 continues_run: false,

@@ -1,6 +1,7 @@
 //! The request for a run: its options, and every check of them that needs no state.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use meerkat_capabilities::CapabilityId;
@@ -25,7 +26,7 @@ use crate::schema::OutputValidator;
 use crate::tools::{ToolOverlay, check_skill_keys, check_tool_names};
 
 /// A request for a run. Every surface builds one.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The session.
     pub target: Target,
@@ -118,8 +119,9 @@ impl<T: Clone> Setting<Self> for Vec<T> {
 }
 
 impl RunRequest {
-    /// Rejects options that are invalid or unavailable, instead of ignoring them silently.
-    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+    /// Rejects options that are invalid or unavailable, instead of ignoring them silently. Returns the validator of the
+    /// output schema, if there is one.
+    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<Option<OutputValidator>, Error> {
         if let Target::New(options) = &self.target {
             check_labels(&options.labels)?;
         }
@@ -128,12 +130,10 @@ impl RunRequest {
 }
 
 impl TurnOptions {
-    fn check(&self, capabilities: &Capabilities) -> Result<(), Error> {
+    fn check(&self, capabilities: &Capabilities) -> Result<Option<OutputValidator>, Error> {
         self.check_comms()?;
         self.check_skills()?;
-        if let Some(schema) = &self.output_schema {
-            OutputValidator::new(schema.clone())?;
-        }
+        let validator = self.output_schema.clone().map(OutputValidator::new).transpose()?;
         if self.structured_output_retries.is_some_and(|retries| retries > MAX_OUTPUT_RETRIES) {
             let message = format!("`structured_output_retries` must be at most {MAX_OUTPUT_RETRIES}");
             return Err(Error::arguments(message));
@@ -153,7 +153,8 @@ impl TurnOptions {
             let message = "`budget_limits.max_cost_usd` must be greater than 0; omit it for no limit";
             return Err(Error::arguments(message));
         }
-        Ok(check_tools(self.tools.as_deref().unwrap_or_default())?)
+        check_tools(self.tools.as_deref().unwrap_or_default())?;
+        Ok(validator)
     }
 
     fn check_comms(&self) -> Result<(), RequestError> {
@@ -239,6 +240,18 @@ pub struct RunControl {
     pub trace: Option<Arc<TraceContext>>,
     /// Decides about the calls that need approval. Without it, they end the run.
     pub approver: Option<Arc<dyn Approver>>,
+}
+
+impl fmt::Debug for RunControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunControl")
+            .field("is_cancelled", &self.cancel.is_cancelled())
+            .field("has_events", &self.events.is_some())
+            .field("run_id", &self.run_id)
+            .field("trace", &self.trace)
+            .field("has_approver", &self.approver.is_some())
+            .finish()
+    }
 }
 
 /// Asks the user about calls that need approval.

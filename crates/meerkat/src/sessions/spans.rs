@@ -15,7 +15,7 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 use uuid::Uuid;
 
-use super::drive::DriveResult;
+use super::drive_result::DriveResult;
 use super::model_call::{MediaMode, ModelCall};
 
 /// Agent name in spans.

@@ -5,18 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use meerkat_core::run::{Stop, ToolTable};
-use meerkat_core::{AgentEvent, Clock, Message, NoticeKind, Tool, ToolDef, ToolRoute, ToolSource};
+use meerkat_core::{
+    AgentEvent, ApprovalPolicy, Clock, Message, NoticeKind, Tool, ToolDef, ToolRoute, ToolSource,
+};
 
 use super::active::saturating_add;
-use super::plan::ToolPlan;
 use super::stop_signals::StopSignals;
 use crate::config::Config;
 use crate::events::Emitter;
+use crate::tools::ToolOverlay;
 
 /// Time an approved call waits for its tool's server to finish connecting.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between checks for that tool.
 const TOOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Tools that do not come from a source, and which tools the run may use.
+#[derive(Debug)]
+pub(super) struct ToolPlan {
+    /// The caller's tools; one without a route is visible but cannot be called.
+    pub(super) callers: Vec<(ToolDef, Option<ToolRoute>)>,
+    pub(super) overlay: ToolOverlay,
+    pub(super) approvals: ApprovalPolicy,
+}
 
 /// The tools of a run.
 pub(super) struct StepTools {

@@ -12,6 +12,7 @@ use crate::request_error::RequestError;
 
 /// Error of a tool, a skill, an MCP server, or the registry.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ToolsError {
     /// The request cannot be served as it is.
     #[error(transparent)]

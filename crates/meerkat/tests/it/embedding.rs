@@ -210,3 +210,18 @@ async fn blocking_tool_leaves_the_thread_to_others() {
     sender.send("b").unwrap();
     assert_eq!(run.answer().await.unwrap().text, "shout → a b");
 }
+
+#[tokio::test]
+async fn debug_output_has_no_secrets() {
+    let secret = "key-that-nobody-may-read";
+    let mut options = meerkat::RuntimeOptions::default();
+    options.tools.environment.insert("API_KEY".to_owned(), secret.to_owned());
+    options.secrets = Some(std::sync::Arc::new(move |_: &str| Some(secret.to_owned())));
+    let text = format!("{options:?}");
+    assert!(text.contains("config_access: Client") && !text.contains(secret), "{text}");
+    let runtime = meerkat::Runtime::ephemeral(options).unwrap();
+    let (sessions, config) = (runtime.sessions(), runtime.config());
+    let prompt = runtime.ask("hi");
+    let text = format!("{sessions:?} {config:?} {prompt:?}");
+    assert!(text.contains("has_approver: false") && !text.contains(secret), "{text}");
+}

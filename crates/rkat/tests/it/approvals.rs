@@ -50,7 +50,7 @@ fn decisions_without_matching_call_fail() {
     let resume = format!("--resume={session}");
     let unknown = rkat.args(["run", &resume, "--approve", "nothing"]).run().to_string();
     assert!(
-        unknown.contains(&format!("no pending call has the id `nothing`; pending: `{call}`")),
+        unknown.contains(&format!("no call awaiting approval has the id `nothing`; pending: `{call}`")),
         "{unknown}"
     );
     let details = rkat.args(["session", "show", &session]).run().to_string();

@@ -124,8 +124,8 @@ fn late_approval_counts_as_denial() {
         bench.durable
     };
     let late = deadline() + Duration::from_secs(31);
-    let input = approvals(&[("b", Decision::Approve)]);
-    let opening = crate::run::open(&durable.transcript(), &durable.calls, input, late).unwrap();
+    let mut input = approvals(&[("b", Decision::Approve)]);
+    let opening = crate::run::open(&durable.transcript(), &durable.calls, &mut input, late).unwrap();
     let Message::ToolResults { results, .. } = &*opening.messages[0] else { panic!("results") };
     assert!(results[0].content.to_text().contains("approval timed out"));
 }

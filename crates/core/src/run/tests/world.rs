@@ -71,8 +71,8 @@ impl Durable {
         Transcript::new(first, self.messages[first as usize..].to_vec(), summary)
     }
 
-    pub(super) fn open(&self, input: RunInput) -> Result<Opening, InputError> {
-        open(&self.transcript(), &self.calls, input, Timestamp::UNIX_EPOCH)
+    pub(super) fn open(&self, mut input: RunInput) -> Result<Opening, InputError> {
+        open(&self.transcript(), &self.calls, &mut input, Timestamp::UNIX_EPOCH)
     }
 
     /// Panics unless every call among these messages is followed by its results.

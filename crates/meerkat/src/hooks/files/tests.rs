@@ -161,3 +161,17 @@ fn home_is_never_a_project() {
     files("home/work").trust_project().unwrap();
     assert_eq!(world.report_of(&files("home/work/sub")), "hook user\nhook outer");
 }
+
+#[test]
+fn file_is_parsed_again_only_if_its_text_changed() {
+    let world = World::new(&[("home/.rkat/config.toml", hook("user"))]);
+    let (files, path) = (world.files(), world.0.path().join("home/.rkat/config.toml"));
+    let parse = |id: &str| files.parse(&path, hook(id)).unwrap();
+    let first = parse("user");
+    assert!(Arc::ptr_eq(&first, &parse("user")));
+    assert_eq!(parse("other").entries[0].id, "other");
+    std::fs::write(&path, "[hooks").unwrap();
+    assert!(world.report_of(&files).starts_with("error: "), "an invalid file is an error every time");
+    std::fs::write(&path, hook("user")).unwrap();
+    assert_eq!(world.report_of(&files), "hook user");
+}

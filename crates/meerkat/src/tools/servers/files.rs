@@ -45,6 +45,7 @@ pub struct LoadedServerFiles {
 
 /// Error of an MCP config file or the trust store.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServerFilesError {
     /// The file could not be read or written.
     #[error("{} cannot be {doing}", path.display())]

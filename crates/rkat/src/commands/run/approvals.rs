@@ -1,8 +1,10 @@
 //! Tool calls of a resumed session that await approval.
 
+use std::collections::BTreeMap;
+
 use meerkat::{
-    Approval, ApprovalRequest, Decision, Outcome, Pending, RunControl, RunInput, RunReport, RunRequest,
-    RunResult, Runtime, SessionId, SessionRef,
+    Approval, Decision, Outcome, Pending, RunControl, RunInput, RunReport, RunRequest, RunResult, Runtime,
+    SessionId, SessionRef,
 };
 
 use crate::args::RunArgs;
@@ -16,7 +18,7 @@ pub(super) fn has_decisions(args: &RunArgs) -> bool {
     !args.approve.is_empty() || !args.deny.is_empty()
 }
 
-/// Returns the decisions on pending calls from the command line.
+/// Returns the decisions on calls from the command line. Whether a call is pending is decided where the run starts.
 pub(super) async fn parse_decisions(
     args: &RunArgs,
     runtime: &Runtime,
@@ -26,29 +28,36 @@ pub(super) async fn parse_decisions(
         return Ok(Vec::new());
     }
     let pending = runtime.sessions().pending_calls(session).await?.approvals;
-    if pending.is_empty() {
-        let message = format!("no call of session {session} is awaiting approval");
-        return Err(CliError::Usage(message));
-    }
-    let is_known = |id: &String| id == ALL || pending.iter().any(|awaited| awaited.call.id == *id);
-    if let Some(unknown) = args.approve.iter().chain(&args.deny).filter(|id| !is_known(id)).min() {
-        let ids: Vec<_> = pending.iter().map(|awaited| format!("`{}`", awaited.call.id)).collect();
-        let message = format!("no pending call has the id `{unknown}`; pending: {}", ids.join(", "));
-        return Err(CliError::Usage(message));
-    }
+    let pending: BTreeMap<_, _> =
+        pending.into_iter().map(|awaited| (awaited.call.id, awaited.expires_at)).collect();
+    let all =
+        |ids: &[String]| if ids.iter().any(|id| id == ALL) { pending.keys().collect() } else { Vec::new() };
     // An id takes precedence over `all`, and a denial over an approval.
-    let decision = |id: &str| {
-        [id, ALL].into_iter().find_map(|name| {
-            let lists = |ids: &[String]| ids.iter().any(|listed| listed == name);
-            let approved = lists(&args.approve).then_some(Decision::Approve);
-            if lists(&args.deny) { Some(Decision::Deny(None)) } else { approved }
-        })
+    let mut decisions = BTreeMap::new();
+    for (ids, decision) in [
+        (named(&args.deny), Decision::Deny(None)),
+        (named(&args.approve), Decision::Approve),
+        (all(&args.deny), Decision::Deny(None)),
+        (all(&args.approve), Decision::Approve),
+    ] {
+        for id in ids {
+            decisions.entry(id).or_insert_with(|| decision.clone());
+        }
+    }
+    if decisions.is_empty() {
+        return Err(CliError::Usage(format!("no call of session {session} is awaiting approval")));
+    }
+    let approval = |(id, decision): (&String, Decision)| Approval {
+        call: id.clone(),
+        expires_at: pending.get(id).copied(),
+        decision,
     };
-    let approval = |ApprovalRequest { call, expires_at }| {
-        let decision = decision(&call.id)?;
-        Some(Approval { call: call.id, expires_at: Some(expires_at), decision })
-    };
-    Ok(pending.into_iter().filter_map(approval).collect())
+    Ok(decisions.into_iter().map(approval).collect())
+}
+
+/// Returns the ids that name one call.
+fn named(ids: &[String]) -> Vec<&String> {
+    ids.iter().filter(|id| *id != ALL).collect()
 }
 
 /// Returns the pending calls of a session, if there are any, as if the run that made them had ended now.

@@ -67,6 +67,7 @@ fn task_outcome_survives_a_restart() {
     for task in [&done, &waits, &failed] {
         until(&mut client, task, "completed");
     }
+    let before = get(&mut client, &waits)["result"]["structuredContent"].clone();
     assert_eq!(get(&mut client, &stopped)["status"], "working");
     ask(&mut client, "tasks/cancel", json!({ "taskId": stopped }));
     until(&mut client, &stopped, "cancelled");
@@ -77,12 +78,14 @@ fn task_outcome_survives_a_restart() {
     let payload = &after["result"]["structuredContent"];
     assert_eq!((&after["status"], text_of(payload)), (&json!("completed"), "hello"));
     assert_eq!(id_of(payload), session_of(&done));
+    assert_eq!((payload.get("turns"), payload["warnings"].as_array().map(Vec::len)), (None, Some(1)));
     assert_matches_schema(&mut client, payload);
 
     let after = get(&mut client, &waits);
     let payload = &after["result"]["structuredContent"];
     assert_eq!((&after["status"], &payload["status"]), (&json!("completed"), &json!("pending_tool_call")));
     assert_eq!(payload["pending_tool_calls"][0]["tool_name"], "look");
+    assert_eq!(*payload, before);
     assert_matches_schema(&mut client, payload);
 
     let after = get(&mut client, &failed);
