@@ -14,6 +14,7 @@ use rustix::process::{
     wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::system::uname;
 
 use crate::mounts::{mount_processes, protect_settings};
 use crate::plan::Profile;
@@ -30,6 +31,8 @@ pub(crate) struct Launch {
     limits: Limits,
     umask: Mode,
     profile: Profile,
+    /// Whether the largest process id is a setting of each process namespace.
+    has_own_pid_max: bool,
     filter: Vec<Instruction>,
     /// Rules about other processes, applied last.
     rules: Option<OwnedFd>,
@@ -70,6 +73,7 @@ impl Launch {
             limits,
             umask,
             profile,
+            has_own_pid_max: is_at_least(&uname().release().to_string_lossy(), OWN_PID_MAX),
             filter,
             rules,
             socket,
@@ -98,7 +102,9 @@ impl Launch {
         mount_processes().map_err(failed)?;
         if rustix::process::getuid().is_root() {
             // The number of processes of root has no other limit.
-            limit_process_ids(self.limits.processes);
+            if self.has_own_pid_max {
+                limit_process_ids(self.limits.processes);
+            }
             protect_settings().map_err(failed)?;
         }
         drop_capabilities().map_err(failed)?;
@@ -134,6 +140,7 @@ impl Launch {
         drop_capabilities().map_err(at(Stage::Processes))?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Stage::Processes))?;
         setsid().map_err(at(Stage::Processes))?;
+        sys::reset_signals().map_err(at(Stage::Processes))?;
         let null = openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         null.and_then(|null| dup2_stdin(&null)).map_err(at(Stage::Processes))?;
         rustix::process::umask(self.umask);
@@ -173,6 +180,16 @@ fn lower(resource: Resource, limit: u64) -> Result<(), Errno> {
     let now = rustix::process::getrlimit(resource);
     let limit = now.maximum.map_or(limit, |maximum| maximum.min(limit));
     setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })
+}
+
+/// The first version of Linux in which it is; before, it is the machine's.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
+fn is_at_least(release: &str, least: (u32, u32)) -> bool {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let version = numbers.next().zip(numbers.next());
+    version.is_some_and(|version| version >= least)
 }
 
 fn limit_process_ids(processes: u64) {
@@ -221,4 +238,26 @@ fn reap(program: Pid) -> i32 {
 /// Returns the exit code as a shell does.
 pub(crate) fn exit_code(status: rustix::process::WaitStatus) -> i32 {
     status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(125)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_their_first_two_numbers() {
+        let table = [
+            ("6.14.0", true),
+            ("6.18.44-fc-v657", true),
+            ("7.0-rc1", true),
+            ("6.13.12-generic", false),
+            ("6.2", false),
+            ("5.19.0", false),
+            ("6", false),
+            ("", false),
+        ];
+        for (release, expected) in table {
+            assert_eq!(is_at_least(release, OWN_PID_MAX), expected, "{release}");
+        }
+    }
 }

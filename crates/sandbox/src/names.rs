@@ -52,6 +52,12 @@ impl Names {
         }
     }
 
+    /// Returns the outermost root that a path is in.
+    pub(crate) fn root(&self, real: &Path) -> Option<&Path> {
+        let roots = self.roots.iter().filter(|root| real.starts_with(root) && real != *root);
+        roots.min_by_key(|root| root.as_os_str().len()).map(PathBuf::as_path)
+    }
+
     /// Returns `true` if a pattern matches a file.
     fn is_secret(&self, real: &Path, relative: Option<&Path>) -> bool {
         let name = real.file_name().unwrap_or_default().to_string_lossy();

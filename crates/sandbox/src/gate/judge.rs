@@ -76,9 +76,12 @@ impl Judge {
             (Origin::Disk, _) => {}
         }
         let is_created = || self.is_created(identity(&file));
-        if self.shared.as_ref().is_some_and(|shared| path.starts_with(shared) && path != shared)
-            && !is_created()
-        {
+        let is_pipe = FileType::from_raw_mode(file.stx_mode.into()) == FileType::Fifo;
+        if is_pipe && !self.is_writable(path) && !is_created() {
+            // A mount that is read-only, and permission to read, do not protect who is at the other end.
+            return deny("belongs to another program");
+        }
+        if self.is_shared(path) && !is_created() {
             return deny("belongs to another program");
         }
         let is_users =
@@ -104,11 +107,20 @@ impl Judge {
     /// Checks that an object lies where metadata may change.
     pub(super) fn writable(&self, operation: &str, path: &Path) -> Result<(), Errno> {
         let is_nameless = !path.is_absolute() || path.starts_with("/memfd:");
-        if is_nameless || self.writable.iter().any(|root| path.starts_with(root)) {
+        if is_nameless || self.is_writable(path) {
             return Ok(());
         }
         self.deny(operation, path.as_os_str().as_bytes(), "outside the writable directories");
         Err(Errno::ROFS)
+    }
+
+    fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Returns `true` if a path is in the directory that all programs of the user share.
+    pub(super) fn is_shared(&self, path: &Path) -> bool {
+        self.shared.as_ref().is_some_and(|shared| path.starts_with(shared) && path != shared)
     }
 
     fn is_place(&self, path: &Path) -> bool {

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fchmod, fcntl_getfl, fcntl_setfl, statx};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, listen as listen_at, sockopt};
+use rustix::net::{AddressFamily, SocketType, listen as listen_at, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::UnshareFlags;
 
@@ -36,6 +36,8 @@ pub(super) struct Sockets {
     granted: Vec<PathBuf>,
     isolation: Isolation,
     abstract_names: Mutex<HashSet<Vec<u8>>>,
+    /// The network namespace of the program's own sockets, once it exists.
+    namespace: OnceLock<u64>,
     orders: Mutex<Sender<Order>>,
     inbox: Mutex<Option<Receiver<Order>>>,
 }
@@ -48,6 +50,7 @@ impl Sockets {
             granted: policy.sockets.clone(),
             isolation,
             abstract_names: Mutex::default(),
+            namespace: OnceLock::new(),
             orders: Mutex::new(orders),
             inbox: Mutex::new(Some(inbox)),
         }
@@ -64,7 +67,12 @@ impl Sockets {
                 let entered = sys::unshare(UnshareFlags::NEWNET).and_then(|()| sys::enable_loopback());
                 entered.and(sys::drop_capabilities())
             });
-            let _ = reply.send(entered.and_then(|()| sys::socket(domain, kind, protocol)));
+            let socket = entered.and_then(|()| sys::socket(domain, kind, protocol)).and_then(|socket| {
+                let own = sys::network_of(socket.as_fd())?;
+                self.namespace.get_or_init(|| own);
+                Ok(socket)
+            });
+            let _ = reply.send(socket);
         }
     }
 
@@ -73,6 +81,16 @@ impl Sockets {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
         orders.send((arguments, reply)).map_err(|_| Errno::ACCESS)?;
         result.recv().map_err(|_| Errno::ACCESS)?
+    }
+
+    /// Returns `true` if a socket is on the network of the host although the program has its own: it was connected to a
+    /// granted port, and must not be used for anything else.
+    fn is_outside(&self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+        if self.isolation != Isolation::Namespace || is_unix(socket)? {
+            return Ok(false);
+        }
+        let network = sys::network_of(socket)?;
+        Ok(self.namespace.get() != Some(&network))
     }
 
     fn is_granted(&self, address: &[u8]) -> bool {
@@ -85,6 +103,9 @@ impl Sockets {
 /// Creates an internet socket.
 pub(super) fn create(caller: &Caller, domain: i32, kind: i32, protocol: i32) -> Result<Answer, Errno> {
     let sockets = &caller.gate.sockets;
+    if !is_plain(kind, protocol) {
+        return Err(Errno::PROTONOSUPPORT);
+    }
     let fd = match (sockets.isolation, kind & 0xf) {
         (Isolation::Namespace, _) => sockets.order([domain, kind, protocol])?,
         // It can only connect, which the gate does.
@@ -99,6 +120,15 @@ pub(super) fn create(caller: &Caller, domain: i32, kind: i32, protocol: i32) -> 
     Ok(Answer::Give(fd, Sharing { close_on_exec }))
 }
 
+/// Returns `true` for TCP and UDP. Other protocols have ways to connect that are no `connect`.
+fn is_plain(kind: i32, protocol: i32) -> bool {
+    match kind & 0xf {
+        libc::SOCK_STREAM => [0, libc::IPPROTO_TCP].contains(&protocol),
+        libc::SOCK_DGRAM => [0, libc::IPPROTO_UDP].contains(&protocol),
+        _ => false,
+    }
+}
+
 fn has_grants(network: &Network) -> bool {
     matches!(network, Network::Own { loopback } if !loopback.is_empty())
 }
@@ -107,12 +137,14 @@ fn has_grants(network: &Network) -> bool {
 pub(super) fn connect(caller: &Caller, number: u64, address: &[u8]) -> Result<Answer, Errno> {
     let socket = caller_socket(caller, number)?;
     let sockets = &caller.gate.sockets;
+    refuse_outside(caller, "connect", socket.as_fd())?;
     match family(address)? {
         libc::AF_UNSPEC => connect_to(caller, socket, address.to_vec(), Connection::Plain),
         libc::AF_UNIX if is_unix(socket.as_fd())? => connect_unix(caller, socket, address),
         libc::AF_INET | libc::AF_INET6 => {
             let is_full = sockets.network == Network::Full;
-            if !is_full && sockets.is_granted(address) {
+            let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
+            if !is_full && is_stream && sockets.is_granted(address) {
                 let outside = twin(socket.as_fd())?;
                 let replacing = Connection::Instead(number as u32, fcntl_getfl(&socket)?);
                 return connect_to(caller, outside, address.to_vec(), replacing);
@@ -187,6 +219,7 @@ fn connect_unix(caller: &Caller, socket: OwnedFd, address: &[u8]) -> Result<Answ
 pub(super) fn bind(caller: &Caller, number: u64, address: &[u8]) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let socket = caller_socket(caller, number)?;
+    refuse_outside(caller, "bind", socket.as_fd())?;
     if !is_unix(socket.as_fd())? {
         if gate.sockets.isolation == Isolation::Shared && gate.sockets.network != Network::Full {
             return Err(gate.judge.deny("bind", b"network", "network not granted"));
@@ -231,12 +264,20 @@ fn bind_abstract(caller: &Caller, socket: &OwnedFd, address: &[u8]) -> Result<An
 pub(super) fn listen(caller: &Caller, number: u64, backlog: i32) -> Result<Answer, Errno> {
     let socket = caller_socket(caller, number)?;
     let sockets = &caller.gate.sockets;
+    refuse_outside(caller, "listen", socket.as_fd())?;
     if sockets.isolation == Isolation::Shared && sockets.network != Network::Full && !is_unix(socket.as_fd())?
     {
         return Err(caller.gate.judge.deny("listen", b"network", "network not granted"));
     }
     listen_at(&socket, backlog)?;
     Ok(Answer::Value(0))
+}
+
+fn refuse_outside(caller: &Caller, operation: &str, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    if caller.gate.sockets.is_outside(socket)? {
+        return Err(caller.gate.judge.deny(operation, b"network", "connected to a granted port"));
+    }
+    Ok(())
 }
 
 /// Copies a descriptor of the caller.
@@ -252,11 +293,10 @@ fn is_unix(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(sockopt::socket_domain(socket)? == AddressFamily::UNIX)
 }
 
-/// Creates a socket like another one, on the network of the host.
+/// Creates a TCP socket of the same address family as another one, on the network of the host.
 fn twin(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let domain = i32::from(sockopt::socket_domain(socket)?.as_raw());
-    let kind = sockopt::socket_type(socket)?.as_raw().cast_signed();
-    sys::socket(domain, kind, 0)
+    sys::socket(domain, libc::SOCK_STREAM, libc::IPPROTO_TCP)
 }
 
 fn family(address: &[u8]) -> Result<i32, Errno> {

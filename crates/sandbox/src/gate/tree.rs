@@ -17,7 +17,6 @@ use super::judge::identity;
 use super::resolve::{At, Last, Object, Origin, own_path};
 use super::serve::{Answer, Caller};
 use crate::guard::Access;
-use crate::names::Verdict;
 
 /// A name in a directory that is held open.
 struct Name {
@@ -56,11 +55,11 @@ pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<
     let source = from.object()?.ok_or(Errno::NOENT)?;
     let replaced = to.object()?;
     judge_rename(caller, &from, &source)?;
-    judge_destination(caller, &source, &to, replaced.as_ref())?;
+    judge_destination(caller, &source, &from, &to, replaced.as_ref())?;
     if flags.contains(RenameFlags::EXCHANGE) {
         let replaced = replaced.as_ref().ok_or(Errno::NOENT)?;
         judge_rename(caller, &to, replaced)?;
-        judge_destination(caller, replaced, &from, Some(&source))?;
+        judge_destination(caller, replaced, &to, &from, Some(&source))?;
     }
     renameat_with(&from.parent.fd, &*from.leaf, &to.parent.fd, &*to.leaf, flags)?;
     Ok(Answer::Value(0))
@@ -68,11 +67,19 @@ pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<
 
 fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Errno> {
     let gate = &caller.gate;
+    let is_created = gate.judge.is_created(identity(&source.describe()?));
+    if gate.judge.is_shared(&from.path) && !is_created {
+        return Err(gate.judge.deny(
+            "rename",
+            from.path.as_os_str().as_bytes(),
+            "belongs to another program",
+        ));
+    }
     if leads_to_directory(source)? {
         gate.judge.name("rename", &from.path, Access::MoveDir)?;
         return gate.judge.name("rename", &from.path, Access::Create);
     }
-    if gate.judge.is_created(identity(&source.describe()?)) {
+    if is_created {
         return gate.judge.name("rename", &from.path, Access::Create);
     }
     gate.judge.name("rename", &from.path, Access::Rename)
@@ -87,10 +94,17 @@ fn leads_to_directory(object: &Object) -> Result<bool, Errno> {
 fn judge_destination(
     caller: &Caller,
     source: &Object,
+    from: &Name,
     to: &Name,
     replaced: Option<&Object>,
 ) -> Result<(), Errno> {
     let judge = &caller.gate.judge;
+    if source.file_type()? == FileType::Directory
+        && judge.names.root(&from.path) != judge.names.root(&to.path)
+    {
+        // Names inside it have not been judged as those of a root; a program then copies it, file by file.
+        return Err(Errno::XDEV);
+    }
     if leads_to_directory(source)? {
         judge.name("rename", &to.path, Access::MoveDir)?;
     }
@@ -99,8 +113,6 @@ fn judge_destination(
         if !judge.is_created(identity(&replaced.describe()?)) {
             judge.name("rename", &to.path, Access::Write)?;
         }
-    } else if judge.names.judge(&to.path, Access::Read) == Verdict::Secret {
-        judge.add_created(&source.describe()?);
     }
     Ok(())
 }
