@@ -123,6 +123,7 @@ fn resolve_paths(mut plan: Plan) -> Result<Plan, Refusal> {
         paths.sort();
         paths.dedup();
     }
+    policy.names.find_guards();
     Ok(plan)
 }
 
@@ -144,7 +145,7 @@ fn start(plan: &Plan) -> Result<Life, Refusal> {
     fchdir(&proc).map_err(at(Stage::Processes))?;
     let needs = needs(plan);
     let own = proc.try_clone().map_err(|_| at(Stage::Gate)(Errno::MFILE))?;
-    let gate = Gate::new(&plan.policy, proc, needs.processes, view);
+    let gate = Gate::new(&plan.policy, proc, needs.processes, view).map_err(at(Stage::Gate))?;
     let (socket, launch, failure) = prepare_launch(plan, needs, umask)?;
     let thread_error = |_| at(Stage::Gate)(Errno::AGAIN);
     let listener = gate::start(&gate).map_err(thread_error)?;

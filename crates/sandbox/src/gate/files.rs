@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{FileType, Mode, OFlags, ftruncate, openat};
 use rustix::io::Errno;
 
-use super::resolve::{At, Last, Object, Target, own_path};
+use super::resolve::{At, Last, Object, Target, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing};
 use crate::guard::Access;
 
@@ -67,7 +67,7 @@ fn open_object(caller: &Caller, object: &Object, flags: OFlags) -> Result<Answer
 fn judge(caller: &Caller, object: &Object, flags: OFlags) -> Result<(), Errno> {
     let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
     let access = if writes { Access::Write } else { Access::Read };
-    let path = caller.gate.resolver.path(object.fd.as_fd())?;
+    let path = path_of(object.fd.as_fd())?;
     caller.gate.judge.object("open", object, &path, access)
 }
 
@@ -79,7 +79,7 @@ fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u3
     let gate = &caller.gate;
     let mode = caller.masked(mode)?;
     let names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(name));
+    let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(name));
     gate.judge.name("create", &path, Access::Create)?;
     let flags_here = flags.union(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC);
     let fd = openat(&parent.fd, name, flags_here, mode)?;
@@ -92,7 +92,7 @@ fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u3
 fn open_nameless(caller: &Caller, at: &At, flags: OFlags, mode: u32) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let parent = gate.resolver.object(caller.thread, at, Last::Followed)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?;
+    let path = path_of(parent.fd.as_fd())?;
     gate.judge.name("create", &path.join("#"), Access::Create)?;
     let mode = caller.masked(mode)?;
     let fd = openat(&gate.resolver.proc, own_path(parent.fd.as_fd()), flags.union(OFlags::CLOEXEC), mode)?;

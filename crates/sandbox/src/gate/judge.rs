@@ -1,7 +1,9 @@
 //! Decisions about objects and names, and the list of what was denied.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -9,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{FileType, Statx};
 use rustix::io::Errno;
 
-use super::resolve::{Object, Origin};
+use super::resolve::{Object, Origin, path_of};
 use crate::guard::Access;
-use crate::names::{Names, Verdict};
+use crate::names::{Names, Verdict, below};
 use crate::report::Denial;
 
 const MAX_DENIALS: usize = 20;
@@ -23,6 +25,8 @@ pub(super) type Identity = (u32, u32, u64, i64, u32);
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     pub(super) names: Names,
+    /// The roots of the names, held open: a root that is renamed stays one.
+    pub(super) held: Vec<OwnedFd>,
     /// The user, whose files may be secret by their names.
     pub(super) user: u32,
     /// Directories in which metadata may change.
@@ -46,6 +50,28 @@ pub(super) enum NetworkFiles {
 }
 
 impl Judge {
+    /// Returns the names with the paths that the roots have now.
+    pub(super) fn names(&self, access: Access) -> Cow<'_, Names> {
+        if access == Access::Read && !self.names.patterns.iter().any(|pattern| pattern.contains('/')) {
+            return Cow::Borrowed(&self.names);
+        }
+        let mut names = Cow::Borrowed(&self.names);
+        for (root, held) in self.names.roots.iter().zip(&self.held) {
+            let Ok(now) = path_of(held.as_fd()) else { continue };
+            if now != *root {
+                let names = names.to_mut();
+                for paths in [&mut names.roots, &mut names.git_dirs, &mut names.guarded, &mut names.places] {
+                    for path in paths.iter_mut().filter(|path| path.starts_with(root)) {
+                        if let Ok(inside) = path.strip_prefix(root) {
+                            *path = now.join(inside);
+                        }
+                    }
+                }
+            }
+        }
+        names
+    }
+
     /// Judges an object before it is opened, changed, or linked.
     pub(super) fn object(
         &self,
@@ -84,9 +110,9 @@ impl Judge {
         if self.is_shared(path) && !is_created() {
             return deny("belongs to another program");
         }
-        let is_users =
-            || file.stx_uid == self.user || self.names.roots.iter().any(|root| path.starts_with(root));
-        match self.names.judge(path, access) {
+        let names = self.names(access);
+        let is_users = || file.stx_uid == self.user || names.roots.iter().any(|root| path.starts_with(root));
+        match names.judge(path, access) {
             Verdict::Allowed => Ok(()),
             Verdict::Guarded => deny("runs or is obeyed by itself"),
             Verdict::Secret if self.is_place(path) || (is_users() && !is_created()) => deny("secret"),
@@ -96,7 +122,7 @@ impl Judge {
 
     /// Judges a name that is about to be added, changed, or removed.
     pub(super) fn name(&self, operation: &str, path: &Path, access: Access) -> Result<(), Errno> {
-        let reason = match self.names.judge(path, access) {
+        let reason = match self.names(access).judge(path, access) {
             Verdict::Allowed => return Ok(()),
             Verdict::Guarded => "runs or is obeyed by itself",
             Verdict::Secret => "secret",
@@ -124,7 +150,7 @@ impl Judge {
     }
 
     fn is_place(&self, path: &Path) -> bool {
-        self.names.places.iter().any(|place| path.starts_with(place))
+        self.names.places.iter().any(|place| below(path, place).is_some())
     }
 
     pub(super) fn is_created(&self, identity: Identity) -> bool {

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::resolve::{Object, own_path};
+use super::resolve::{Object, own_path, path_of};
 use super::serve::{Answer, Caller, int};
 use crate::guard::Access;
 
@@ -16,7 +16,7 @@ const MAX_ATTRIBUTE: usize = 65_536;
 const KEEP: u32 = u32::MAX;
 
 fn judge(caller: &Caller, operation: &str, object: &Object) -> Result<(), Errno> {
-    let path = caller.gate.resolver.path(object.fd.as_fd())?;
+    let path = path_of(object.fd.as_fd())?;
     caller.gate.judge.writable(operation, &path)?;
     caller.gate.judge.object(operation, object, &path, Access::Write)
 }

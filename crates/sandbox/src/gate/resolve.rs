@@ -140,14 +140,6 @@ impl Resolver {
         self.classify(fd)
     }
 
-    /// Returns the path of an object now; a removed file keeps its last one.
-    pub(super) fn path(&self, fd: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
-        const REMOVED: &[u8] = b" (deleted)";
-        let path = readlinkat(&self.proc, own_path(fd), Vec::with_capacity(256))?.into_bytes();
-        let path = path.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or(path);
-        Ok(PathBuf::from(OsString::from_vec(path)))
-    }
-
     fn start(&self, thread: i32, at: &At) -> Result<OwnedFd, Errno> {
         let flags = HOLD | OFlags::DIRECTORY;
         if at.path.starts_with(b"/") {
@@ -202,7 +194,7 @@ impl Resolver {
 
     /// Returns the text of a symlink as the caller would read it.
     fn link_text(&self, thread: i32, dir: &Object, name: &[u8], link: &Object) -> Result<Vec<u8>, Errno> {
-        if dir.origin == Origin::Kernel && self.path(dir.fd.as_fd())? == Path::new("/proc") {
+        if dir.origin == Origin::Kernel && path_of(dir.fd.as_fd())? == Path::new("/proc") {
             let status = || self.status(thread);
             match name {
                 b"self" => return Ok(status()?.own_process.to_string().into_bytes()),
@@ -221,7 +213,7 @@ impl Resolver {
         if !is_proc(fd.as_fd())? {
             return Ok(Object { fd, origin: Origin::Disk });
         }
-        let path = self.path(fd.as_fd())?;
+        let path = path_of(fd.as_fd())?;
         let inside = path.strip_prefix("/proc").map_err(|_| Errno::ACCESS)?;
         let first = inside.iter().next().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
         let Some(pid) = std::str::from_utf8(&first).ok().and_then(|name| name.parse().ok()) else {
@@ -233,6 +225,14 @@ impl Resolver {
             Err(Errno::ACCESS)
         }
     }
+}
+
+/// Returns the path of an object now; a removed file keeps its last one.
+pub(super) fn path_of(fd: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
+    const REMOVED: &[u8] = b" (deleted)";
+    let path = readlinkat(CWD, own_path(fd), Vec::with_capacity(256))?.into_bytes();
+    let path = path.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or(path);
+    Ok(PathBuf::from(OsString::from_vec(path)))
 }
 
 /// Returns the path, from the gate's working directory, by which the gate opens a held object again.

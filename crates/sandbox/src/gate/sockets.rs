@@ -16,7 +16,7 @@ use rustix::thread::UnshareFlags;
 
 use super::Isolation;
 use super::judge::identity;
-use super::resolve::{At, Last, Object, own_path};
+use super::resolve::{At, Last, Object, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing, int};
 use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
@@ -200,13 +200,13 @@ fn connect_unix(caller: &Caller, socket: OwnedFd, address: &[u8]) -> Result<Answ
         drop(names);
         return connect_to(caller, socket, address.to_vec(), Connection::Plain);
     }
-    let at = At { directory: libc::AT_FDCWD, path: path_of(name).to_vec() };
+    let at = At { directory: libc::AT_FDCWD, path: text_of(name).to_vec() };
     let object = gate.resolver.object(caller.thread, &at, Last::Followed)?;
     let file = object.describe()?;
     if FileType::from_raw_mode(file.stx_mode.into()) != FileType::Socket {
         return Err(Errno::CONNREFUSED);
     }
-    let path = gate.resolver.path(object.fd.as_fd())?;
+    let path = path_of(object.fd.as_fd())?;
     let is_granted = gate.sockets.granted.contains(&path) || gate.judge.is_created(identity(&file));
     if !is_granted {
         return Err(gate.judge.deny("connect", path.as_os_str().as_bytes(), "socket of another program"));
@@ -234,11 +234,11 @@ pub(super) fn bind(caller: &Caller, number: u64, address: &[u8]) -> Result<Answe
     if name.is_empty() || name[0] == 0 {
         return bind_abstract(caller, &socket, address);
     }
-    let at = At { directory: libc::AT_FDCWD, path: path_of(name).to_vec() };
+    let at = At { directory: libc::AT_FDCWD, path: text_of(name).to_vec() };
     let mode = caller.masked(0o777)?;
     let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
     let (parent, leaf) = gate.resolver.parent(caller.thread, &at)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
+    let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
     gate.judge.name("bind", &path, Access::Create)?;
     let own = [own_path(parent.fd.as_fd()).as_bytes(), b"/", &leaf].concat();
     // The socket's own mode becomes that of its file.
@@ -304,7 +304,7 @@ fn family(address: &[u8]) -> Result<i32, Errno> {
     Ok(u16::from_ne_bytes(*family).into())
 }
 
-fn path_of(name: &[u8]) -> &[u8] {
+fn text_of(name: &[u8]) -> &[u8] {
     name.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 

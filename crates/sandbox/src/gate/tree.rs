@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::judge::identity;
-use super::resolve::{At, Last, Object, Origin, own_path};
+use super::resolve::{At, Last, Object, Origin, own_path, path_of};
 use super::serve::{Answer, Caller};
 use crate::guard::Access;
 
@@ -31,7 +31,7 @@ impl Name {
         if parent.origin != Origin::Disk {
             return Err(Errno::PERM);
         }
-        let path = caller.gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
+        let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
         Ok(Self { parent, leaf, path })
     }
 
@@ -99,9 +99,8 @@ fn judge_destination(
     replaced: Option<&Object>,
 ) -> Result<(), Errno> {
     let judge = &caller.gate.judge;
-    if source.file_type()? == FileType::Directory
-        && judge.names.root(&from.path) != judge.names.root(&to.path)
-    {
+    let names = judge.names(Access::MoveDir);
+    if source.file_type()? == FileType::Directory && names.root(&from.path) != names.root(&to.path) {
         // Names inside it have not been judged as those of a root; a program then copies it, file by file.
         return Err(Errno::XDEV);
     }
@@ -126,7 +125,7 @@ pub(super) fn link(caller: &Caller, from: &At, to: &At, flags: i32) -> Result<An
     let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
     let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Itself } else { Last::Followed };
     let source = gate.resolver.object(caller.thread, from, last)?;
-    let path = gate.resolver.path(source.fd.as_fd())?;
+    let path = path_of(source.fd.as_fd())?;
     gate.judge.object("link", &source, &path, Access::Rename)?;
     let to = Name::resolve(caller, to)?;
     gate.judge.name("link", &to.path, Access::Create)?;

@@ -188,3 +188,46 @@ fn scene() -> Scene {
     scene.listen("work/app.sock");
     scene
 }
+
+/// Attempts to change guarded files by their real names, where others lead to them.
+const LED_TO: &[(&str, &str, &str)] = &[
+    (
+        "hooks behind a symlink",
+        "mkdir hooks && rm -rf .git/hooks && ln -s ../hooks .git/hooks",
+        "echo x > hooks/pre-commit",
+    ),
+    (
+        "hooks that the config names",
+        "mkdir hooks && git config core.hooksPath hooks",
+        "echo x > hooks/pre-commit",
+    ),
+    (
+        "hooks of a git directory elsewhere",
+        "mkdir store && mv .git store/g && echo gitdir: store/g > .git",
+        "echo x > store/g/hooks/pre-commit",
+    ),
+    (
+        "its directory",
+        "mkdir store && mv .git store/g && echo gitdir: store/g > .git",
+        "mv store other && echo x > other/g/hooks/pre-commit",
+    ),
+    ("editor tasks behind a symlink", "mkdir editor && ln -s editor .vscode", "echo x > editor/tasks.json"),
+    ("another case", "true", "mkdir -p .VSCode && echo x > .VSCode/tasks.json"),
+];
+
+#[test]
+fn guards_follow_what_leads_to_files() {
+    for (name, prepare, attempt) in LED_TO {
+        let prepared = || {
+            let scene = Scene::new();
+            scene.init_git();
+            assert!(scene.run_outside(prepare), "{name}");
+            scene
+        };
+        assert!(prepared().run_outside(attempt), "{name}");
+        for profile in profiles().iter().copied() {
+            let outcome = prepared().run(profile, attempt);
+            assert_ne!(outcome.code, 0, "{name}, {profile:?}: {outcome:?}");
+        }
+    }
+}

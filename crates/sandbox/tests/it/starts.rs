@@ -98,3 +98,22 @@ fn unexaminable_secrets_refuse_the_program() {
         assert_eq!(scene.refusal(&plan), expected, "{profile:?}");
     }
 }
+
+#[test]
+fn renamed_roots_stay_guarded() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        std::fs::create_dir(scene.path("work/keys")).unwrap();
+        std::fs::write(scene.path("work/keys/tls.key"), "hidden").unwrap();
+        scene.policy.names.patterns.push("keys/*.key".to_owned());
+        let script = "mkfifo p q; echo up > p & read go < q; echo x > .envrc && echo hidden; cat keys/tls.key; echo done";
+        let running = scene.start(profile, script);
+        while !scene.path("work/q").exists() {
+            std::thread::yield_now();
+        }
+        std::fs::rename(scene.path("work"), scene.path("moved")).unwrap();
+        std::fs::write(scene.path("moved/q"), "go\n").unwrap();
+        let outcome = running.finish();
+        assert!(outcome.output.ends_with("done\n") && !outcome.output.contains("hidden"), "{outcome:?}");
+    }
+}

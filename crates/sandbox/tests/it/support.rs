@@ -85,6 +85,7 @@ impl Scene {
                 roots: vec![root.join("work")],
                 places: vec![root.join("home/.ssh")],
                 patterns: [".env", ".env.*", "!.env.example"].map(str::to_owned).to_vec(),
+                ..Names::default()
             },
             network: Network::Own { loopback: Vec::new() },
             sockets: Vec::new(),
