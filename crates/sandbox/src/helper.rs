@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -179,7 +180,7 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     let policy = &plan.policy;
     let roots = policy.writable_roots();
     let wanted = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
-    let devices: Vec<_> = wanted.filter(|path| path.exists()).collect();
+    let devices: Vec<_> = wanted.filter(|path| path.exists()).flat_map(|path| devices_in(path, 4)).collect();
     let numbers = devices.iter().filter_map(|path| device_number(path)).collect();
     let mut writable = roots;
     writable.push(policy.temporary.clone());
@@ -196,6 +197,15 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     writable.extend([SHARED_MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
     let isolation = if policy.network == Network::Full { Isolation::Shared } else { Isolation::Namespace };
     Ok(View { writable, devices: numbers, shared: None, isolation })
+}
+
+/// Returns a device, or those in a directory.
+fn devices_in(path: PathBuf, depth: usize) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(&path) else { return vec![path] };
+    let inside = entries.flatten().filter(|entry| {
+        entry.file_type().is_ok_and(|kind| kind.is_char_device() || (kind.is_dir() && depth > 0))
+    });
+    inside.flat_map(|entry| devices_in(entry.path(), depth.saturating_sub(1))).collect()
 }
 
 fn device_number(path: &Path) -> Option<(u32, u32)> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::statvfs;
 use rustix::io::Errno;
+use rustix::param::page_size;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal, wait,
 };
@@ -15,7 +16,7 @@ use rustix::process::{
 use crate::child::exit_code;
 use crate::gate::Gate;
 use crate::policy::Limits;
-use crate::processes::{descendants, process};
+use crate::processes::{Process, descendants, process, proportional};
 use crate::report::{Limit, Report};
 use crate::sys;
 
@@ -96,19 +97,24 @@ impl Life {
 
     /// Returns the limit that the program exceeds now.
     fn exceeded(&self) -> Option<Limit> {
-        const PAGE: u64 = 4096;
         let processes = self.processes();
         if self.watched.reach != Reach::Namespace && processes.len() as u64 > self.watched.limits.processes {
             return Some(Limit::Processes);
         }
-        let resident: u64 = processes.iter().map(|process| process.resident).sum();
-        if resident.saturating_mul(PAGE) > self.watched.limits.memory {
+        let resident = |process: &Process| process.resident.saturating_mul(page_size() as u64);
+        let limit = self.watched.limits.memory;
+        // Shared memory counts once, which is slow to find out.
+        let is_suspect = processes.iter().map(resident).sum::<u64>() > limit;
+        let own = |process: &Process| proportional(self.watched.proc.as_fd(), process.pid);
+        if is_suspect
+            && processes.iter().map(|process| own(process).unwrap_or(resident(process))).sum::<u64>() > limit
+        {
             return Some(Limit::Memory);
         }
         self.disks.iter().any(|disk| is_full(disk, &self.watched.limits)).then_some(Limit::Disk)
     }
 
-    fn processes(&self) -> Vec<crate::processes::Process> {
+    fn processes(&self) -> Vec<Process> {
         descendants(self.watched.proc.as_fd(), own_pid())
     }
 

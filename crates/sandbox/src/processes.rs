@@ -39,6 +39,13 @@ pub(crate) fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     Some(Process { pid, parent, group, resident })
 }
 
+/// Reads the bytes of RAM that a process uses; those that it shares count in parts.
+pub(crate) fn proportional(proc: BorrowedFd<'_>, pid: i32) -> Option<u64> {
+    let text = String::from_utf8_lossy(&read(proc, &format!("{pid}/smaps_rollup")).ok()?).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
+}
+
 /// Lists the descendants of a process.
 pub(crate) fn descendants(proc: BorrowedFd<'_>, root: i32) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();

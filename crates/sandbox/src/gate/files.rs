@@ -83,7 +83,7 @@ fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u3
     gate.judge.name("create", &path, Access::Create)?;
     let flags_here = flags.union(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC);
     let fd = openat(&parent.fd, name, flags_here, mode)?;
-    record(caller, &fd)?;
+    gate.judge.add_created(fd.as_fd())?;
     drop(names);
     Ok(give(fd, flags))
 }
@@ -96,16 +96,8 @@ fn open_nameless(caller: &Caller, at: &At, flags: OFlags, mode: u32) -> Result<A
     gate.judge.name("create", &path.join("#"), Access::Create)?;
     let mode = caller.masked(mode)?;
     let fd = openat(&gate.resolver.proc, own_path(parent.fd.as_fd()), flags.union(OFlags::CLOEXEC), mode)?;
-    record(caller, &fd)?;
+    gate.judge.add_created(fd.as_fd())?;
     Ok(give(fd, flags))
-}
-
-/// Remembers a file that the program created.
-fn record(caller: &Caller, fd: &OwnedFd) -> Result<(), Errno> {
-    let object =
-        Object { fd: fd.try_clone().map_err(|_| Errno::MFILE)?, origin: super::resolve::Origin::Disk };
-    caller.gate.judge.add_created(&object.describe()?);
-    Ok(())
 }
 
 /// Changes the size of a file by its path.

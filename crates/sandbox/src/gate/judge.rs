@@ -1,24 +1,24 @@
 //! Decisions about objects and names, and the list of what was denied.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{FileType, Statx};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Statx, StatxFlags, openat};
 use rustix::io::Errno;
 
-use super::resolve::{Object, Origin, path_of};
+use super::resolve::{Object, Origin, describe, own_path, path_of};
 use crate::guard::Access;
 use crate::names::{Names, Verdict, below};
 use crate::report::Denial;
 
 const MAX_DENIALS: usize = 20;
 
-/// Identity of a file, which no other file has at any time.
+/// Identity of a file, which no other file has at any time if the time of creation is known.
 pub(super) type Identity = (u32, u32, u64, i64, u32);
 
 /// Decides about objects and names.
@@ -37,7 +37,7 @@ pub(super) struct Judge {
     pub(super) shared: Option<PathBuf>,
     pub(super) network_files: NetworkFiles,
     /// Files that the program created, which are no secret to it.
-    pub(super) created: Mutex<HashSet<Identity>>,
+    pub(super) created: Mutex<HashMap<Identity, Option<OwnedFd>>>,
     pub(super) denials: Mutex<Vec<Denial>>,
 }
 
@@ -154,11 +154,35 @@ impl Judge {
     }
 
     pub(super) fn is_created(&self, identity: Identity) -> bool {
-        self.created.lock().unwrap_or_else(PoisonError::into_inner).contains(&identity)
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&identity)
     }
 
-    pub(super) fn add_created(&self, file: &Statx) {
-        self.created.lock().unwrap_or_else(PoisonError::into_inner).insert(identity(file));
+    /// Remembers a file that the program created. One that is not remembered is treated as another's.
+    pub(super) fn add_created(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        const MAX_CREATED: usize = 1 << 18;
+        const MAX_HELD: usize = 256;
+        let file = describe(fd)?;
+        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
+        if created.len() >= MAX_CREATED {
+            return Ok(());
+        }
+        let held = if StatxFlags::from_bits_retain(file.stx_mask).contains(StatxFlags::BTIME) {
+            None
+        } else if created.values().flatten().count() < MAX_HELD {
+            // Without the time of creation, another file could get the same number once this one is removed.
+            Some(openat(CWD, own_path(fd), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+        } else {
+            return Ok(());
+        };
+        created.insert(identity(&file), held);
+        Ok(())
+    }
+
+    /// Forgets a file that lost its last name.
+    pub(super) fn forget(&self, file: &Statx) {
+        if file.stx_nlink <= 1 {
+            self.created.lock().unwrap_or_else(PoisonError::into_inner).remove(&identity(file));
+        }
     }
 
     /// Records a denial, and returns the error for the caller.

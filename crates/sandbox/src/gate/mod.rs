@@ -40,7 +40,7 @@ pub(crate) struct Gate {
     /// Held while a name is judged and changed, so that the program cannot change it meanwhile.
     names: Mutex<()>,
     /// Calls that block in a thread of their own.
-    blocked: Mutex<Vec<(Pid, u64)>>,
+    blocked: Mutex<Vec<(Option<Pid>, u64)>>,
     reached: Mutex<Option<Limit>>,
 }
 
@@ -81,7 +81,9 @@ impl Gate {
         let Some(listener) = self.listener.get() else { return false };
         let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         for (thread, id) in blocked.iter() {
-            if !sys::is_waiting(listener.as_fd(), *id) {
+            if let Some(thread) = thread
+                && !sys::is_waiting(listener.as_fd(), *id)
+            {
                 sys::interrupt(*thread);
             }
         }

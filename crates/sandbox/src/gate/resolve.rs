@@ -59,7 +59,7 @@ pub(super) struct Object {
 impl Object {
     /// Returns what kind of file it is, its owner, and its identity.
     pub(super) fn describe(&self) -> Result<Statx, Errno> {
-        statx(&self.fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+        describe(self.fd.as_fd())
     }
 
     /// Returns its file type.
@@ -225,6 +225,10 @@ impl Resolver {
             Err(Errno::ACCESS)
         }
     }
+}
+
+pub(super) fn describe(fd: BorrowedFd<'_>) -> Result<Statx, Errno> {
+    statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 /// Returns the path of an object now; a removed file keeps its last one.

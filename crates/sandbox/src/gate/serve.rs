@@ -290,26 +290,38 @@ impl Caller {
         perform: impl FnMut(&Self) -> Result<Answer, Errno> + Send + 'static,
     ) -> Result<Answer, Errno> {
         let caller = Self { gate: Arc::clone(&self.gate), arguments: self.arguments, ..*self };
-        let waiting = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if waiting >= MAX_BLOCKED {
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        if blocked.len() >= MAX_BLOCKED {
             return Err(Errno::NFILE);
         }
+        blocked.push((None, self.id));
+        drop(blocked);
         let thread = std::thread::Builder::new().spawn(move || caller.perform_blocking(perform));
-        thread.map(|_| Answer::Later).map_err(|_| Errno::NOMEM)
+        thread.map(|_| Answer::Later).map_err(|_| {
+            self.unblock();
+            Errno::NOMEM
+        })
+    }
+
+    fn unblock(&self) {
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.retain(|(_, id)| *id != self.id);
     }
 
     fn perform_blocking(&self, mut perform: impl FnMut(&Self) -> Result<Answer, Errno>) {
         let Some(listener) = self.gate.listener() else { return };
-        let entry = (gettid(), self.id);
-        let blocked = || self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
-        blocked().push(entry);
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (thread, _) in blocked.iter_mut().filter(|(_, id)| *id == self.id) {
+            *thread = Some(gettid());
+        }
+        drop(blocked);
         let result = loop {
             match perform(self) {
                 Err(Errno::INTR) if self.check().is_ok() => {}
                 result => break result,
             }
         };
-        blocked().retain(|other| *other != entry);
+        self.unblock();
         self.send(listener, result);
     }
 

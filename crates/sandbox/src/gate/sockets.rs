@@ -1,6 +1,6 @@
 //! Sockets: the program reaches its own, and those that the policy grants.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fchmod, fcntl_getfl, fcntl_setfl, statx};
+use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fcntl_getfl, fcntl_setfl, fstat, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, listen as listen_at, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -16,10 +16,11 @@ use rustix::thread::UnshareFlags;
 
 use super::Isolation;
 use super::judge::identity;
-use super::resolve::{At, Last, Object, own_path, path_of};
+use super::resolve::{At, Last, Object, describe, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing, int};
 use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
+use crate::processes::read;
 use crate::sys::{self, AddressUse};
 
 /// Size of the longest address.
@@ -35,7 +36,8 @@ pub(super) struct Sockets {
     network: Network,
     granted: Vec<PathBuf>,
     isolation: Isolation,
-    abstract_names: Mutex<HashSet<Vec<u8>>>,
+    /// Abstract names that the program bound, and the number of the socket of each.
+    abstract_names: Mutex<HashMap<Vec<u8>, u64>>,
     /// The network namespace of the program's own sockets, once it exists.
     namespace: OnceLock<u64>,
     orders: Mutex<Sender<Order>>,
@@ -193,8 +195,10 @@ fn connect_unix(caller: &Caller, socket: OwnedFd, address: &[u8]) -> Result<Answ
     let gate = &caller.gate;
     let name = &address[NAME..];
     if name.first() == Some(&0) {
-        let names = gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner);
-        if !names.contains(name) {
+        let mut names = gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = names.get(name).is_some_and(|number| has_abstract_name(caller, *number));
+        if !is_own {
+            names.remove(name);
             return Err(gate.judge.deny("connect", &name[1..], "socket of another program"));
         }
         drop(names);
@@ -241,11 +245,18 @@ pub(super) fn bind(caller: &Caller, number: u64, address: &[u8]) -> Result<Answe
     let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
     gate.judge.name("bind", &path, Access::Create)?;
     let own = [own_path(parent.fd.as_fd()).as_bytes(), b"/", &leaf].concat();
-    // The socket's own mode becomes that of its file.
-    fchmod(&socket, mode)?;
+    // The socket's own mode becomes that of its file. No other socket has this one, so a program in another sandbox
+    // cannot put one there that would be taken for this.
+    fchmod(&socket, mode.union(Mode::SUID))?;
     sys::use_address(socket.as_fd(), AddressUse::Bind, &unix_address(&own)?)?;
-    let flags = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    gate.judge.add_created(&statx(&parent.fd, &*leaf, AtFlags::SYMLINK_NOFOLLOW, flags)?);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&parent.fd, &*leaf, flags, Mode::empty())?;
+    let bound = describe(file.as_fd())?.stx_mode.into();
+    if FileType::from_raw_mode(bound) == FileType::Socket && Mode::from_raw_mode(bound).contains(Mode::SUID) {
+        chmod(own_path(file.as_fd()), mode)?;
+        gate.judge.add_created(file.as_fd())?;
+    }
+    fchmod(&socket, mode)?;
     Ok(Answer::Value(0))
 }
 
@@ -255,9 +266,25 @@ fn bind_abstract(caller: &Caller, socket: &OwnedFd, address: &[u8]) -> Result<An
     let bound = rustix::net::SocketAddrUnix::try_from(bound)?;
     if let Some(name) = bound.abstract_name() {
         let name = [&[0], name].concat();
-        caller.gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        caller
+            .gate
+            .sockets
+            .abstract_names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name, fstat(socket)?.st_ino);
     }
     Ok(Answer::Value(0))
+}
+
+/// Returns `true` if a socket still exists, so that its name is its own.
+fn has_abstract_name(caller: &Caller, number: u64) -> bool {
+    let Ok(sockets) = read(caller.gate.resolver.proc.as_fd(), "self/net/unix") else { return false };
+    let number = number.to_string();
+    sockets.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+        fields.nth(6) == Some(number.as_bytes()) && fields.next().is_some_and(|name| name.starts_with(b"@"))
+    })
 }
 
 /// Listens on a socket of the caller, which must not be on the host's network.

@@ -13,6 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::files;
 use super::judge::identity;
 use super::resolve::{At, Last, Object, Origin, own_path, path_of};
 use super::serve::{Answer, Caller};
@@ -50,6 +51,9 @@ impl Name {
 pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+    if flags.contains(RenameFlags::WHITEOUT) {
+        return Err(Errno::INVAL);
+    }
     let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
     let (from, to) = (Name::resolve(caller, from)?, Name::resolve(caller, to)?);
     let source = from.object()?.ok_or(Errno::NOENT)?;
@@ -62,7 +66,47 @@ pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<
         judge_destination(caller, replaced, &to, &from, Some(&source))?;
     }
     renameat_with(&from.parent.fd, &*from.leaf, &to.parent.fd, &*to.leaf, flags)?;
+    verify_moved(caller, &source, &from, &to, flags)?;
+    match replaced {
+        Some(replaced) if flags.contains(RenameFlags::EXCHANGE) => {
+            verify_moved(caller, &replaced, &to, &from, flags)?;
+        }
+        Some(replaced) => gate.judge.forget(&replaced.describe()?),
+        None => {}
+    }
     Ok(Answer::Value(0))
+}
+
+/// Judges what got a name if it is not what was judged: programs in other sandboxes share the directory. If it must not
+/// have the name, it loses it.
+fn verify_moved(
+    caller: &Caller,
+    source: &Object,
+    from: &Name,
+    to: &Name,
+    flags: RenameFlags,
+) -> Result<(), Errno> {
+    const ATTEMPTS: usize = 64;
+    let Some(moved) = to.object()? else { return Ok(()) };
+    if identity(&moved.describe()?) == identity(&source.describe()?) {
+        return Ok(());
+    }
+    let judged =
+        judge_rename(caller, from, &moved).and_then(|()| judge_destination(caller, &moved, from, to, None));
+    let Err(error) = judged else { return Ok(()) };
+    if flags.contains(RenameFlags::EXCHANGE) {
+        let _ = renameat_with(&to.parent.fd, &*to.leaf, &from.parent.fd, &*from.leaf, flags);
+        return Err(error);
+    }
+    for attempt in 0..ATTEMPTS {
+        let leaf = if attempt == 0 { from.leaf.clone() } else { format!("moved-{attempt}").into_bytes() };
+        let flags = RenameFlags::NOREPLACE;
+        match renameat_with(&to.parent.fd, &*to.leaf, &from.parent.fd, &*leaf, flags) {
+            Err(Errno::EXIST) => {}
+            _ => break,
+        }
+    }
+    Err(error)
 }
 
 fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Errno> {
@@ -136,7 +180,7 @@ pub(super) fn link(caller: &Caller, from: &At, to: &At, flags: i32) -> Result<An
 
 /// Creates a symlink, which may lead to a directory with everything in it.
 pub(super) fn symlink(caller: &Caller, text: &[u8], at: &At) -> Result<Answer, Errno> {
-    add(caller, at, Access::MoveDir, |name| {
+    add(caller, at, Access::MoveDir, FileType::Symlink, |name| {
         caller.gate.judge.name("create", &name.path, Access::Create)?;
         symlinkat(text, &name.parent.fd, &*name.leaf)
     })
@@ -145,32 +189,43 @@ pub(super) fn symlink(caller: &Caller, text: &[u8], at: &At) -> Result<Answer, E
 /// Creates a directory.
 pub(super) fn make_dir(caller: &Caller, at: &At, mode: u32) -> Result<Answer, Errno> {
     let mode = caller.masked(mode)?;
-    add(caller, at, Access::MakeDir, |name| mkdirat(&name.parent.fd, &*name.leaf, mode))
+    add(caller, at, Access::MakeDir, FileType::Directory, |name| mkdirat(&name.parent.fd, &*name.leaf, mode))
 }
 
 /// Creates a pipe or an empty file.
 pub(super) fn make_node(caller: &Caller, at: &At, mode: u32) -> Result<Answer, Errno> {
-    let kind = match FileType::from_raw_mode(mode) {
-        FileType::Unknown => FileType::RegularFile,
-        kind @ (FileType::RegularFile | FileType::Fifo) => kind,
-        _ => return Err(Errno::PERM),
-    };
-    let mode = caller.masked(mode)?;
-    add(caller, at, Access::Create, |name| mknodat(&name.parent.fd, &*name.leaf, kind, mode, 0))
+    match FileType::from_raw_mode(mode) {
+        FileType::Unknown | FileType::RegularFile => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+            files::open(caller, at, flags.bits().cast_signed(), mode).map(|_| Answer::Value(0))
+        }
+        kind @ FileType::Fifo => {
+            let mode = caller.masked(mode)?;
+            add(caller, at, Access::Create, kind, |name| mknodat(&name.parent.fd, &*name.leaf, kind, mode, 0))
+        }
+        _ => Err(Errno::PERM),
+    }
 }
 
 fn add(
     caller: &Caller,
     at: &At,
     access: Access,
+    kind: FileType,
     perform: impl Fn(&Name) -> Result<(), Errno>,
 ) -> Result<Answer, Errno> {
+    let judge = &caller.gate.judge;
     let _names = caller.gate.names.lock().map_err(|_| Errno::ACCESS)?;
     let name = Name::resolve(caller, at)?;
-    caller.gate.judge.name("create", &name.path, access)?;
+    judge.name("create", &name.path, access)?;
     perform(&name)?;
-    if let Ok(Some(object)) = name.object() {
-        caller.gate.judge.add_created(&object.describe()?);
+    // Directories and symlinks are no secrets.
+    if kind == FileType::Fifo || judge.is_shared(&name.path) {
+        // A program in another sandbox may have put another file there, but never a socket or a file with content.
+        let object = name.object()?.filter(|object| object.file_type() == Ok(kind));
+        if let Some(object) = object {
+            judge.add_created(object.fd.as_fd())?;
+        }
     }
     Ok(Answer::Value(0))
 }
@@ -183,6 +238,10 @@ pub(super) fn unlink(caller: &Caller, at: &At) -> Result<Answer, Errno> {
     }
     let name = Name::resolve(caller, at)?;
     caller.gate.judge.name("remove", &name.path, Access::Remove)?;
+    let removed = name.object()?.map(|object| object.describe()).transpose()?;
     unlinkat(&name.parent.fd, &*name.leaf, AtFlags::empty())?;
+    if let Some(removed) = removed {
+        caller.gate.judge.forget(&removed);
+    }
     Ok(Answer::Value(0))
 }

@@ -178,3 +178,19 @@ fn programs_that_cannot_start_are_refused() {
         assert_eq!(scene.refusal(&plan), Refusal { stage: Stage::Directory, path: None, error: 2 });
     }
 }
+
+#[test]
+fn shared_memory_counts_once_and_is_limited() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        scene.policy.limits = Limits { memory: 200 << 20, free_disk: 0, ..Limits::default() };
+        let script = "python3 -c 'import mmap, os, time\nm=mmap.mmap(-1, 120<<20); os.fork(); os.fork()\n\
+            for i in range(0, len(m), 4096): m[i]=1\ntime.sleep(1)'";
+        let outcome = scene.run(profile, script);
+        assert_eq!((outcome.code, outcome.limit), (0, None), "{profile:?}: {outcome:?}");
+        if profile != Profile::Landlock {
+            let outcome = scene.run(profile, "head -c 150M /dev/zero > /dev/shm/x && echo hidden");
+            assert!(outcome.code != 0 && !outcome.output.contains("hidden"), "{profile:?}: {outcome:?}");
+        }
+    }
+}

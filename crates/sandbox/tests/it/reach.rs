@@ -257,3 +257,49 @@ fn renamed_memory_of_others_stays_out_of_reach() {
         assert!(outcome.code != 0 && !outcome.output.contains("hidden"), "{profile:?}: {outcome:?}");
     }
 }
+
+#[test]
+fn abstract_names_of_closed_sockets_are_forgotten() {
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        let name = format!("meerkat-reused-{}-{}", std::process::id(), scene.root().display());
+        let script = format!(
+            "mkfifo p q; python3 -c 'import socket as s\na=s.socket(s.AF_UNIX); a.bind(\"\\0{name}\"); a.listen()\n\
+             s.socket(s.AF_UNIX).connect(\"\\0{name}\"); print(\"own\", flush=True); a.close()\n\
+             open(\"p\",\"w\").close(); open(\"q\").read(); s.socket(s.AF_UNIX).connect(\"\\0{name}\"); print(\"hidden\")'"
+        );
+        let running = scene.start(profile, &script);
+        let wait_for = |name: &str| {
+            while !scene.path(name).exists() {
+                std::thread::yield_now();
+            }
+        };
+        wait_for("work/q");
+        std::fs::read(scene.path("work/p")).unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _other = UnixListener::bind_addr(&address).unwrap();
+        std::fs::write(scene.path("work/q"), "").unwrap();
+        let outcome = running.finish();
+        assert!(outcome.output.starts_with("own\n") && !outcome.output.contains("hidden"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn granted_directories_of_devices_can_be_used() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_usable = |path: &str| {
+        std::fs::File::open(path).is_ok_and(|file| file.metadata().unwrap().file_type().is_char_device())
+    };
+    if !is_usable("/dev/net/tun") {
+        return;
+    }
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        let script = "head -c 0 /dev/net/tun && mknod /dev/net/x p";
+        let outcome = scene.run(profile, script);
+        assert!(outcome.code != 0 && !outcome.output.contains("mknod"), "{profile:?}: {outcome:?}");
+        scene.policy.devices = vec!["/dev/net".into()];
+        let outcome = scene.run(profile, script);
+        assert!(outcome.code != 0 && outcome.output.contains("mknod"), "{profile:?}: {outcome:?}");
+    }
+}

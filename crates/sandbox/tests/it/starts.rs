@@ -117,3 +117,22 @@ fn renamed_roots_stay_guarded() {
         assert!(outcome.output.ends_with("done\n") && !outcome.output.contains("hidden"), "{outcome:?}");
     }
 }
+
+#[test]
+fn symlinks_in_the_temporary_directory_do_not_move_roots() {
+    let below = tempfile::tempdir_in("/tmp").unwrap();
+    let root = below.path().canonicalize().unwrap().join("work");
+    std::fs::create_dir(&root).unwrap();
+    for profile in profiles().iter().copied().filter(|profile| *profile != Profile::Landlock) {
+        let mut scene = Scene::new();
+        scene.policy.names.roots = vec![root.clone()];
+        let script = format!("cd {} && echo x > new && cat new", root.display());
+        assert_eq!(scene.run(profile, &script).output, "x\n", "{profile:?}");
+        let first = scene.path("temporary").join(root.strip_prefix("/tmp").unwrap().iter().next().unwrap());
+        std::fs::remove_dir_all(&first).unwrap();
+        std::fs::create_dir(scene.path("outside/work")).unwrap();
+        std::os::unix::fs::symlink(scene.path("outside"), &first).unwrap();
+        let expected = Refusal { stage: Stage::Mounts, path: Some(root.clone()), error: 40 };
+        assert_eq!(scene.refusal(&scene.plan(profile, "true")), expected, "{profile:?}");
+    }
+}
