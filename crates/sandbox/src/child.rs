@@ -36,6 +36,8 @@ pub(crate) struct Launch {
     filter: Vec<Instruction>,
     /// Rules about other processes, applied last.
     rules: Option<OwnedFd>,
+    /// Input of the program, if it has any.
+    input: Option<OwnedFd>,
     /// Sends the listener to the helper.
     socket: OwnedFd,
     /// Reports a failure; closed by the program's start.
@@ -49,6 +51,7 @@ pub(crate) struct Restrictions {
     pub(crate) profile: Profile,
     pub(crate) filter: Vec<Instruction>,
     pub(crate) rules: Option<OwnedFd>,
+    pub(crate) input: Option<OwnedFd>,
 }
 
 impl Launch {
@@ -64,7 +67,7 @@ impl Launch {
         let variables = program.environment.iter();
         let variables =
             variables.map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
-        let Restrictions { limits, umask, profile, filter, rules } = restrictions;
+        let Restrictions { limits, umask, profile, filter, rules, input } = restrictions;
         Ok(Self {
             path,
             arguments: Strings::new(arguments),
@@ -76,6 +79,7 @@ impl Launch {
             has_own_pid_max: is_at_least(&uname().release().to_string_lossy(), OWN_PID_MAX),
             filter,
             rules,
+            input,
             socket,
             failure,
         })
@@ -89,6 +93,7 @@ impl Launch {
             Ok(Some(program)) => {
                 drop(self.socket);
                 drop(self.failure);
+                drop(self.input);
                 release_output();
                 sys::exit_now(reap(program))
             }
@@ -141,8 +146,12 @@ impl Launch {
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Stage::Processes))?;
         setsid().map_err(at(Stage::Processes))?;
         sys::reset_signals().map_err(at(Stage::Processes))?;
-        let null = openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        null.and_then(|null| dup2_stdin(&null)).map_err(at(Stage::Processes))?;
+        let connected = match &self.input {
+            Some(input) => dup2_stdin(input),
+            None => openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .and_then(|null| dup2_stdin(&null)),
+        };
+        connected.map_err(at(Stage::Processes))?;
         rustix::process::umask(self.umask);
         chdir(self.directory.as_c_str()).map_err(at(Stage::Directory))?;
         self.limit().map_err(at(Stage::Limits))?;
@@ -192,14 +201,15 @@ fn is_at_least(release: &str, least: (u32, u32)) -> bool {
     version.is_some_and(|version| version >= least)
 }
 
+/// The kernel accepts no smaller number.
+pub(crate) const LEAST_PROCESS_IDS: u64 = 301;
+
 fn limit_process_ids(processes: u64) {
-    /// The kernel accepts no smaller number.
-    const LEAST: u64 = 301;
     let Ok(file) = openat(CWD, c"/proc/sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
     else {
         return;
     };
-    let (mut digits, mut at, mut rest) = ([0; 20], 20, processes.max(LEAST));
+    let (mut digits, mut at, mut rest) = ([0; 20], 20, processes.max(LEAST_PROCESS_IDS));
     while rest > 0 {
         at -= 1;
         digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);

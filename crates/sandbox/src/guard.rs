@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use self::rules::{BEGINNINGS, DIRECTORIES, FILES, FILES_IN, GIT_DATA, GIT_FILES};
 use crate::names::Names;
 
 /// Intended use of a file.
@@ -26,49 +27,54 @@ pub enum Access {
     Remove,
 }
 
-/// Directories that are guarded with all they contain.
-const DIRECTORIES: [&str; 11] = [
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".devcontainer",
-    ".gemini",
-    ".githooks",
-    ".husky",
-    ".idea",
-    ".mise",
-    ".rkat",
-    ".zed",
-];
+pub(crate) mod rules {
+    //! The list.
 
-/// Files with these names are guarded.
-const FILES: [&str; 12] = [
-    ".devcontainer.json",
-    ".envrc",
-    ".exrc",
-    ".mcp.json",
-    ".mise.local.toml",
-    ".mise.toml",
-    ".nvim.lua",
-    ".nvimrc",
-    ".pre-commit-config.yaml",
-    ".vimrc",
-    "mise.local.toml",
-    "mise.toml",
-];
+    /// Directories that are guarded with all they contain.
+    pub(crate) const DIRECTORIES: [&str; 11] = [
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".devcontainer",
+        ".gemini",
+        ".githooks",
+        ".husky",
+        ".idea",
+        ".mise",
+        ".rkat",
+        ".zed",
+    ];
 
-/// Files whose names begin like this are guarded.
-const BEGINNINGS: [&str; 4] = [".lefthook.", ".lefthook-local.", "lefthook.", "lefthook-local."];
+    /// Files with these names are guarded.
+    pub(crate) const FILES: [&str; 12] = [
+        ".devcontainer.json",
+        ".envrc",
+        ".exrc",
+        ".mcp.json",
+        ".mise.local.toml",
+        ".mise.toml",
+        ".nvim.lua",
+        ".nvimrc",
+        ".pre-commit-config.yaml",
+        ".vimrc",
+        "mise.local.toml",
+        "mise.toml",
+    ];
 
-/// Directories, and the ends of the names of guarded files in them. Others may be created in them.
-const FILES_IN: [(&str, &[&str]); 3] =
-    [(".vscode", &[".json"]), (".cargo", &["config", "config.toml"]), ("mise", &["config.toml"])];
+    /// Files whose names begin like this are guarded.
+    pub(crate) const BEGINNINGS: [&str; 4] =
+        [".lefthook.", ".lefthook-local.", "lefthook.", "lefthook-local."];
 
-/// Files of a git directory that name programs, or another directory with such a file.
-const GIT_FILES: [&str; 4] = ["config", "config.worktree", "commondir", "gitdir"];
+    /// Directories, and the ends of the names of guarded files in them. Others may be created in them.
+    pub(crate) const FILES_IN: [(&str, &[&str]); 3] =
+        [(".vscode", &[".json"]), (".cargo", &["config", "config.toml"]), ("mise", &["config.toml"])];
 
-/// Directories of a git directory whose files are data, whatever their names.
-const GIT_DATA: [&str; 3] = ["logs", "objects", "refs"];
+    /// Files of a git directory that name programs, or another directory with such a file.
+    pub(crate) const GIT_FILES: [&str; 4] = ["config", "config.worktree", "commondir", "gitdir"];
+
+    /// Directories of a git directory whose files are data, whatever their names.
+    pub(crate) const GIT_DATA: [&str; 3] = ["logs", "objects", "refs"];
+}
 
 const GIT: &str = ".git";
 

@@ -199,15 +199,27 @@ pub(crate) fn add_descriptor(
     fd: BorrowedFd<'_>,
     at: Option<u32>,
     flags: u32,
+    then: Then,
 ) -> Result<i64, Errno> {
+    let at_number = if at.is_some() { libc::SECCOMP_ADDFD_FLAG_SETFD as u32 } else { 0 };
+    let answering = if then == Then::Answer { libc::SECCOMP_ADDFD_FLAG_SEND as u32 } else { 0 };
     let mut addition = libc::seccomp_notif_addfd {
         id,
-        flags: if at.is_some() { libc::SECCOMP_ADDFD_FLAG_SETFD as u32 } else { 0 },
+        flags: at_number | answering,
         srcfd: fd.as_raw_fd().unsigned_abs(),
         newfd: at.unwrap_or(0),
         newfd_flags: flags,
     };
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD as c_ulong, &raw mut addition)
+}
+
+/// What happens after a descriptor is in the caller's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The caller waits for an answer.
+    Wait,
+    /// Its number is the answer.
+    Answer,
 }
 
 /// Reads memory of another process, and returns the number of bytes.

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::resolve::{At, Last, Object, Target, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing};
 use crate::guard::Access;
+use crate::sys::Then;
 
 /// Attempts to open or create a file that others create and remove at the same time.
 const ATTEMPTS: usize = 16;
@@ -42,7 +43,7 @@ pub(super) fn open(caller: &Caller, at: &At, flags: i32, mode: u32) -> Result<An
 }
 
 fn open_object(caller: &Caller, object: &Object, flags: OFlags) -> Result<Answer, Errno> {
-    let kind = object.file_type()?;
+    let kind = object.file_type();
     if kind == FileType::Symlink {
         return Err(Errno::LOOP);
     }
@@ -72,7 +73,9 @@ fn judge(caller: &Caller, object: &Object, flags: OFlags) -> Result<(), Errno> {
 }
 
 fn give(fd: OwnedFd, flags: OFlags) -> Answer {
-    Answer::Give(fd, Sharing { close_on_exec: (flags & OFlags::CLOEXEC).bits() })
+    let is_read = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    let then = if is_read { Then::Answer } else { Then::Wait };
+    Answer::Give(fd, Sharing { close_on_exec: (flags & OFlags::CLOEXEC).bits(), then })
 }
 
 fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u32) -> Result<Answer, Errno> {
@@ -103,7 +106,7 @@ fn open_nameless(caller: &Caller, at: &At, flags: OFlags, mode: u32) -> Result<A
 /// Changes the size of a file by its path.
 pub(super) fn truncate(caller: &Caller, at: &At, size: u64) -> Result<Answer, Errno> {
     let object = caller.gate.resolver.object(caller.thread, at, Last::Followed)?;
-    match object.file_type()? {
+    match object.file_type() {
         FileType::RegularFile => {}
         FileType::Directory => return Err(Errno::ISDIR),
         _ => return Err(Errno::INVAL),

@@ -80,7 +80,7 @@ impl Judge {
         path: &Path,
         access: Access,
     ) -> Result<(), Errno> {
-        let file = object.describe()?;
+        let file = &object.file;
         let deny = |reason| Err(self.deny(operation, path.as_os_str().as_bytes(), reason));
         match (object.origin, FileType::from_raw_mode(file.stx_mode.into())) {
             (Origin::Kernel, _) if access != Access::Read => return deny("read-only"),
@@ -101,7 +101,7 @@ impl Judge {
             (Origin::Disk, _) if !path.is_absolute() || path.starts_with("/memfd:") => return Ok(()),
             (Origin::Disk, _) => {}
         }
-        let is_created = || self.is_created(identity(&file));
+        let is_created = || self.is_created(identity(file));
         let is_pipe = FileType::from_raw_mode(file.stx_mode.into()) == FileType::Fifo;
         if is_pipe && !self.is_writable(path) && !is_created() {
             // A mount that is read-only, and permission to read, do not protect who is at the other end.

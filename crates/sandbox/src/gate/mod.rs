@@ -100,7 +100,7 @@ impl Gate {
         *self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_reached(&self, limit: Limit) {
+    pub(crate) fn set_reached(&self, limit: Limit) {
         *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = Some(limit);
     }
 

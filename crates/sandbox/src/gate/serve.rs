@@ -11,7 +11,7 @@ use rustix::thread::gettid;
 
 use super::resolve::{At, Last};
 use super::{Gate, files, meta, processes, sockets, tree};
-use crate::sys::{self, Notification, Reply};
+use crate::sys::{self, Notification, Reply, Then};
 
 /// Threads that answer calls. One may wait for a slow disk.
 const THREADS: usize = 4;
@@ -46,6 +46,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sharing {
     pub(super) close_on_exec: u32,
+    pub(super) then: Then,
 }
 
 /// Starts the threads of the gate; they serve once the listener is sent. Call it before entering a process namespace.
@@ -331,14 +332,19 @@ impl Caller {
             Ok(Answer::Value(value)) => Reply::Value(value),
             Ok(Answer::Continue) => Reply::Continue,
             Ok(Answer::Give(fd, sharing)) => {
-                let number = sys::add_descriptor(listener, self.id, fd.as_fd(), None, sharing.close_on_exec);
+                let flags = sharing.close_on_exec;
+                let number = sys::add_descriptor(listener, self.id, fd.as_fd(), None, flags, sharing.then);
                 // The file must be closed here before the caller continues: it may execute what it wrote.
                 drop(fd);
-                number.map_or_else(|error| self.full(error), Reply::Value)
+                match number {
+                    Ok(_) if sharing.then == Then::Answer => return,
+                    number => number.map_or_else(|error| self.full(error), Reply::Value),
+                }
             }
             Ok(Answer::Replace(fd, number)) => {
                 let flags = rustix::io::FdFlags::empty().bits();
-                let added = sys::add_descriptor(listener, self.id, fd.as_fd(), Some(number), flags);
+                let added =
+                    sys::add_descriptor(listener, self.id, fd.as_fd(), Some(number), flags, Then::Wait);
                 added.map_or_else(|error| self.full(error), |_| Reply::Value(0))
             }
             Err(error) => Reply::Error(error),

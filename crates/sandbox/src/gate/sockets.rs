@@ -21,7 +21,7 @@ use super::serve::{Answer, Caller, Sharing, int};
 use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
 use crate::processes::read;
-use crate::sys::{self, AddressUse};
+use crate::sys::{self, AddressUse, Then};
 
 /// Size of the longest address.
 pub(super) const MAX_ADDRESS: usize = 128;
@@ -119,7 +119,7 @@ pub(super) fn create(caller: &Caller, domain: i32, kind: i32, protocol: i32) -> 
         }
     };
     let close_on_exec = kind.cast_unsigned() & libc::SOCK_CLOEXEC.cast_unsigned();
-    Ok(Answer::Give(fd, Sharing { close_on_exec }))
+    Ok(Answer::Give(fd, Sharing { close_on_exec, then: Then::Answer }))
 }
 
 /// Returns `true` for TCP and UDP. Other protocols have ways to connect that are no `connect`.
@@ -165,7 +165,7 @@ enum Connection {
     /// Nothing.
     Plain,
     /// The object that the address names by its descriptor.
-    To(#[expect(dead_code, reason = "held open")] Object),
+    To(#[expect(dead_code, reason = "held open")] OwnedFd),
     /// The number of the caller's descriptor, which the connected socket replaces, and its flags.
     Instead(u32, OFlags),
 }
@@ -206,17 +206,17 @@ fn connect_unix(caller: &Caller, socket: OwnedFd, address: &[u8]) -> Result<Answ
     }
     let at = At { directory: libc::AT_FDCWD, path: text_of(name).to_vec() };
     let object = gate.resolver.object(caller.thread, &at, Last::Followed)?;
-    let file = object.describe()?;
+    let file = &object.file;
     if FileType::from_raw_mode(file.stx_mode.into()) != FileType::Socket {
         return Err(Errno::CONNREFUSED);
     }
     let path = path_of(object.fd.as_fd())?;
-    let is_granted = gate.sockets.granted.contains(&path) || gate.judge.is_created(identity(&file));
+    let is_granted = gate.sockets.granted.contains(&path) || gate.judge.is_created(identity(file));
     if !is_granted {
         return Err(gate.judge.deny("connect", path.as_os_str().as_bytes(), "socket of another program"));
     }
     let own = unix_address(own_path(object.fd.as_fd()).as_bytes())?;
-    connect_to(caller, socket, own, Connection::To(object))
+    connect_to(caller, socket, own, Connection::To(object.fd))
 }
 
 /// Binds a socket of the caller, and remembers it.

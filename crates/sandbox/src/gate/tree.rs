@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::files;
 use super::judge::identity;
-use super::resolve::{At, Last, Object, Origin, own_path, path_of};
+use super::resolve::{At, Last, Object, Origin, describe, own_path, path_of};
 use super::serve::{Answer, Caller};
 use crate::guard::Access;
 
@@ -40,7 +40,7 @@ impl Name {
     fn object(&self) -> Result<Option<Object>, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&self.parent.fd, &*self.leaf, flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(Object { fd, origin: Origin::Disk })),
+            Ok(fd) => Object::on_disk(fd).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error),
         }
@@ -71,7 +71,7 @@ pub(super) fn rename(caller: &Caller, from: &At, to: &At, flags: u32) -> Result<
         Some(replaced) if flags.contains(RenameFlags::EXCHANGE) => {
             verify_moved(caller, &replaced, &to, &from, flags)?;
         }
-        Some(replaced) => gate.judge.forget(&replaced.describe()?),
+        Some(replaced) => gate.judge.forget(&describe(replaced.fd.as_fd())?),
         None => {}
     }
     Ok(Answer::Value(0))
@@ -88,7 +88,7 @@ fn verify_moved(
 ) -> Result<(), Errno> {
     const ATTEMPTS: usize = 64;
     let Some(moved) = to.object()? else { return Ok(()) };
-    if identity(&moved.describe()?) == identity(&source.describe()?) {
+    if identity(&moved.file) == identity(&source.file) {
         return Ok(());
     }
     let judged =
@@ -111,7 +111,7 @@ fn verify_moved(
 
 fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Errno> {
     let gate = &caller.gate;
-    let is_created = gate.judge.is_created(identity(&source.describe()?));
+    let is_created = gate.judge.is_created(identity(&source.file));
     if gate.judge.is_shared(&from.path) && !is_created {
         return Err(gate.judge.deny(
             "rename",
@@ -119,7 +119,7 @@ fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Err
             "belongs to another program",
         ));
     }
-    if leads_to_directory(source)? {
+    if leads_to_directory(source) {
         gate.judge.name("rename", &from.path, Access::MoveDir)?;
         return gate.judge.name("rename", &from.path, Access::Create);
     }
@@ -130,8 +130,8 @@ fn judge_rename(caller: &Caller, from: &Name, source: &Object) -> Result<(), Err
 }
 
 /// Returns `true` if a name may stand for all that a directory contains.
-fn leads_to_directory(object: &Object) -> Result<bool, Errno> {
-    Ok(matches!(object.file_type()?, FileType::Directory | FileType::Symlink))
+fn leads_to_directory(object: &Object) -> bool {
+    matches!(object.file_type(), FileType::Directory | FileType::Symlink)
 }
 
 /// A name may be taken if it is not guarded, and if no secret of the user is lost.
@@ -144,18 +144,18 @@ fn judge_destination(
 ) -> Result<(), Errno> {
     let judge = &caller.gate.judge;
     let names = judge.names(Access::MoveDir);
-    if source.file_type()? == FileType::Directory && names.root(&from.path) != names.root(&to.path) {
+    if source.file_type() == FileType::Directory && names.root(&from.path) != names.root(&to.path) {
         // Names inside it have not been judged as those of a root; a program then copies it, file by file.
         return Err(Errno::XDEV);
     }
-    if leads_to_directory(source)? {
+    if leads_to_directory(source) {
         judge.name("rename", &to.path, Access::MoveDir)?;
     }
     judge.name("rename", &to.path, Access::Create)?;
-    if let Some(replaced) = replaced {
-        if !judge.is_created(identity(&replaced.describe()?)) {
-            judge.name("rename", &to.path, Access::Write)?;
-        }
+    if let Some(replaced) = replaced
+        && !judge.is_created(identity(&replaced.file))
+    {
+        judge.name("rename", &to.path, Access::Write)?;
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ fn add(
     // Directories and symlinks are no secrets.
     if kind == FileType::Fifo || judge.is_shared(&name.path) {
         // A program in another sandbox may have put another file there, but never a socket or a file with content.
-        let object = name.object()?.filter(|object| object.file_type() == Ok(kind));
+        let object = name.object()?.filter(|object| object.file_type() == kind);
         if let Some(object) = object {
             judge.add_created(object.fd.as_fd())?;
         }
@@ -238,10 +238,10 @@ pub(super) fn unlink(caller: &Caller, at: &At) -> Result<Answer, Errno> {
     }
     let name = Name::resolve(caller, at)?;
     caller.gate.judge.name("remove", &name.path, Access::Remove)?;
-    let removed = name.object()?.map(|object| object.describe()).transpose()?;
+    let removed = name.object()?;
     unlinkat(&name.parent.fd, &*name.leaf, AtFlags::empty())?;
     if let Some(removed) = removed {
-        caller.gate.judge.forget(&removed);
+        caller.gate.judge.forget(&removed.file);
     }
     Ok(Answer::Value(0))
 }
