@@ -16,7 +16,7 @@ use rustix::thread::UnshareFlags;
 
 use super::Isolation;
 use super::judge::identity;
-use super::resolve::{At, Last, Object, describe, own_path, path_of};
+use super::resolve::{At, Last, describe, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing, int};
 use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
