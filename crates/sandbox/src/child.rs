@@ -14,6 +14,7 @@ use rustix::process::{
     wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::system::uname;
 
 use crate::mounts::{mount_processes, protect_settings};
 use crate::plan::Profile;
@@ -30,9 +31,13 @@ pub(crate) struct Launch {
     limits: Limits,
     umask: Mode,
     profile: Profile,
+    /// Whether the largest process id is a setting of each process namespace.
+    has_own_pid_max: bool,
     filter: Vec<Instruction>,
     /// Rules about other processes, applied last.
     rules: Option<OwnedFd>,
+    /// Input of the program, if it has any.
+    input: Option<OwnedFd>,
     /// Sends the listener to the helper.
     socket: OwnedFd,
     /// Reports a failure; closed by the program's start.
@@ -46,6 +51,7 @@ pub(crate) struct Restrictions {
     pub(crate) profile: Profile,
     pub(crate) filter: Vec<Instruction>,
     pub(crate) rules: Option<OwnedFd>,
+    pub(crate) input: Option<OwnedFd>,
 }
 
 impl Launch {
@@ -61,7 +67,7 @@ impl Launch {
         let variables = program.environment.iter();
         let variables =
             variables.map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
-        let Restrictions { limits, umask, profile, filter, rules } = restrictions;
+        let Restrictions { limits, umask, profile, filter, rules, input } = restrictions;
         Ok(Self {
             path,
             arguments: Strings::new(arguments),
@@ -70,8 +76,10 @@ impl Launch {
             limits,
             umask,
             profile,
+            has_own_pid_max: is_at_least(&uname().release().to_string_lossy(), OWN_PID_MAX),
             filter,
             rules,
+            input,
             socket,
             failure,
         })
@@ -85,6 +93,7 @@ impl Launch {
             Ok(Some(program)) => {
                 drop(self.socket);
                 drop(self.failure);
+                drop(self.input);
                 release_output();
                 sys::exit_now(reap(program))
             }
@@ -98,7 +107,9 @@ impl Launch {
         mount_processes().map_err(failed)?;
         if rustix::process::getuid().is_root() {
             // The number of processes of root has no other limit.
-            limit_process_ids(self.limits.processes);
+            if self.has_own_pid_max {
+                limit_process_ids(self.limits.processes);
+            }
             protect_settings().map_err(failed)?;
         }
         drop_capabilities().map_err(failed)?;
@@ -134,8 +145,13 @@ impl Launch {
         drop_capabilities().map_err(at(Stage::Processes))?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Stage::Processes))?;
         setsid().map_err(at(Stage::Processes))?;
-        let null = openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        null.and_then(|null| dup2_stdin(&null)).map_err(at(Stage::Processes))?;
+        sys::reset_signals().map_err(at(Stage::Processes))?;
+        let connected = match &self.input {
+            Some(input) => dup2_stdin(input),
+            None => openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .and_then(|null| dup2_stdin(&null)),
+        };
+        connected.map_err(at(Stage::Processes))?;
         rustix::process::umask(self.umask);
         chdir(self.directory.as_c_str()).map_err(at(Stage::Directory))?;
         self.limit().map_err(at(Stage::Limits))?;
@@ -175,14 +191,25 @@ fn lower(resource: Resource, limit: u64) -> Result<(), Errno> {
     setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })
 }
 
+/// The first version of Linux in which it is; before, it is the machine's.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
+fn is_at_least(release: &str, least: (u32, u32)) -> bool {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let version = numbers.next().zip(numbers.next());
+    version.is_some_and(|version| version >= least)
+}
+
+/// The kernel accepts no smaller number.
+pub(crate) const LEAST_PROCESS_IDS: u64 = 301;
+
 fn limit_process_ids(processes: u64) {
-    /// The kernel accepts no smaller number.
-    const LEAST: u64 = 301;
     let Ok(file) = openat(CWD, c"/proc/sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
     else {
         return;
     };
-    let (mut digits, mut at, mut rest) = ([0; 20], 20, processes.max(LEAST));
+    let (mut digits, mut at, mut rest) = ([0; 20], 20, processes.max(LEAST_PROCESS_IDS));
     while rest > 0 {
         at -= 1;
         digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
@@ -221,4 +248,26 @@ fn reap(program: Pid) -> i32 {
 /// Returns the exit code as a shell does.
 pub(crate) fn exit_code(status: rustix::process::WaitStatus) -> i32 {
     status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(125)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_their_first_two_numbers() {
+        let table = [
+            ("6.14.0", true),
+            ("6.18.44-fc-v657", true),
+            ("7.0-rc1", true),
+            ("6.13.12-generic", false),
+            ("6.2", false),
+            ("5.19.0", false),
+            ("6", false),
+            ("", false),
+        ];
+        for (release, expected) in table {
+            assert_eq!(is_at_least(release, OWN_PID_MAX), expected, "{release}");
+        }
+    }
 }

@@ -132,21 +132,16 @@ const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const FILE_SETATTR: c_long = 469;
 
-/// Requests that change attributes of a file that is open for reading, type into a terminal, or name a process
-/// that gets signals.
-const REFUSED_REQUESTS: [u32; 11] = [
-    0x8901,
-    0x8902,
-    0x4008_6602,
-    0x4004_6602,
-    0x401c_5820,
-    0x4008_7602,
-    0x4004_7602,
-    0x4080_6685,
-    0x800c_6613,
-    0x5412,
-    0x541c,
-];
+/// Requests that type into a terminal or take it over, or name a process that gets signals.
+const REFUSED_REQUESTS: [u32; 5] = [0x5412, 0x541c, 0x541d, 0x8901, 0x8902];
+
+/// Types of requests that change attributes of files that are open for reading, or whole file systems: those of the
+/// file systems Btrfs, Ceph, CIFS, F2FS, FAT, NILFS, and XFS, and of all (`f`, `v`, `X`).
+const REFUSED_TYPES: [u32; 9] = [0x94, 0x97, 0xcf, 0xf5, 0x72, 0x6e, 0x58, 0x66, 0x76];
+
+/// Requests of these types that read attributes, or copy to a file that is open for writing.
+const ALLOWED_REQUESTS: [u32; 8] =
+    [0x8008_6601, 0x8004_6601, 0x8008_7601, 0x8004_7601, 0x801c_581f, 0xc020_660b, 0x4004_9409, 0x4020_940d];
 
 /// Commands of `fcntl` that name a process that gets signals.
 const OWNER_COMMANDS: [u32; 2] = [8, 15];
@@ -214,13 +209,19 @@ pub(crate) const ABOUT_PROCESS: [(c_long, u8); 13] = [
 ];
 
 /// Shared memory and queues that are not files.
-const SHARED: [c_long; 8] = [
+const SHARED: [c_long; 14] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
+    libc::SYS_shmctl,
     libc::SYS_semget,
     libc::SYS_semop,
     libc::SYS_semtimedop,
+    libc::SYS_semctl,
     libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_getsetattr,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
 ];
@@ -247,8 +248,7 @@ fn rules(needs: Needs) -> Vec<Rule> {
             (None, Action::Ask),
         ],
     });
-    let requests = REFUSED_REQUESTS.iter().map(|request| when(1, u32::MAX, *request, Action::Deny(EACCES)));
-    rules.push(Rule { call: libc::SYS_ioctl, cases: requests.collect() });
+    rules.push(Rule { call: libc::SYS_ioctl, cases: requests() });
     rules.push(refuse_flags(libc::SYS_unshare, NAMESPACES));
     // Forks are not asked: a signal while the gate is about to receive would make them fail, which no program expects.
     rules.push(refuse_flags(libc::SYS_clone, NAMESPACES));
@@ -259,6 +259,15 @@ fn rules(needs: Needs) -> Vec<Rule> {
         rules.extend(shared_processes());
     }
     rules
+}
+
+fn requests() -> Vec<(Option<Check>, Action)> {
+    /// The part of a request that is its type.
+    const TYPE: u32 = 0xff00;
+    let refused = REFUSED_REQUESTS.map(|request| when(1, u32::MAX, request, Action::Deny(EACCES)));
+    let allowed = ALLOWED_REQUESTS.map(|request| when(1, u32::MAX, request, Action::Allow));
+    let types = REFUSED_TYPES.map(|kind| when(1, TYPE, kind << 8, Action::Deny(EACCES)));
+    refused.into_iter().chain(allowed).chain(types).collect()
 }
 
 /// Refuses a call if one of these flags of its first argument is set.
@@ -302,6 +311,8 @@ fn sockets(internet: Internet) -> Vec<Rule> {
     let mut rules =
         vec![Rule { call: libc::SYS_socket, cases }, Rule { call: libc::SYS_socketpair, cases: pair }];
     if internet != Internet::Open {
+        // A connection to a granted port could turn into a listener.
+        rules.push(always(libc::SYS_listen, Action::Ask));
         // A connection could be made by sending.
         let sends = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
         rules.extend(sends.map(|(call, flags)| Rule {
@@ -328,7 +339,6 @@ fn shared_processes() -> Vec<Rule> {
         rule.cases.insert(0, when(0, u32::MAX, user, Action::Deny(EPERM)));
     }
     rules.push(always(libc::SYS_pidfd_send_signal, Action::Deny(ENOSYS)));
-    rules.push(always(libc::SYS_listen, Action::Ask));
     let owners = OWNER_COMMANDS.map(|command| when(1, u32::MAX, command, Action::Deny(EPERM)));
     rules.push(Rule { call: libc::SYS_fcntl, cases: owners.to_vec() });
     rules
@@ -338,8 +348,8 @@ fn shared_processes() -> Vec<Rule> {
 const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7;
-/// Numbers from here on are calls of the x32 architecture.
-const X32: u32 = 0x4000_0000;
+/// Numbers from here on are calls that no rule knows, and those of the x32 architecture.
+const UNKNOWN: u32 = FILE_SETATTR as u32 + 1;
 
 // Codes of the kernel's machine.
 const LOAD: u16 = 0x20;
@@ -369,7 +379,7 @@ pub(crate) fn build(needs: Needs) -> Vec<Instruction> {
         step(JUMP_EQUAL, ARCH, 1, 0),
         end(Action::Kill),
         step(LOAD, NUMBER_OFFSET, 0, 0),
-        step(JUMP_AT_LEAST, X32, 0, 1),
+        step(JUMP_AT_LEAST, UNKNOWN, 0, 1),
         end(Action::Deny(ENOSYS)),
     ];
     for rule in rules(needs) {

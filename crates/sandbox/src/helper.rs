@@ -1,9 +1,10 @@
 //! The helper: sets up the sandbox, starts the program in it, answers its calls, and ends all that it started.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,8 +73,8 @@ fn serve() -> u8 {
     let closed = sys::close_from(3, Closing::Now);
     let Ok(socket) = fcntl_dupfd_cloexec(std::io::stdin(), FIRST_FREE) else { return REFUSED };
     let mut host = UnixStream::from(socket);
-    let plan = closed.map_err(refused).and_then(|()| read_plan(&host)).and_then(resolve_paths);
-    let started = plan.and_then(|plan| start(&plan));
+    let plan = closed.map_err(refused).and_then(|()| read_plan(&host));
+    let started = plan.and_then(|(plan, input)| start(&resolve_paths(plan)?, input));
     match started {
         Ok(mut life) => {
             report(&mut host, &Report::Ready);
@@ -96,20 +97,45 @@ fn report(host: &mut UnixStream, report: &Report) {
     }
 }
 
-fn read_plan(host: &UnixStream) -> Result<Plan, Refusal> {
-    let refused = |error: i32| Refusal { stage: Stage::Plan, path: None, error };
-    let mut line = String::new();
-    let read = BufReader::new(host).read_line(&mut line);
-    read.map_err(|error| refused(error.raw_os_error().unwrap_or(libc::EIO)))?;
-    serde_json::from_str(&line).map_err(|_| refused(libc::EINVAL))
+/// Reads the plan, and the descriptor of the program's input if the host sends one.
+fn read_plan(host: &UnixStream) -> Result<(Plan, Option<OwnedFd>), Refusal> {
+    const PART: usize = 1 << 16;
+    let refused = refuse(Stage::Plan);
+    let (mut text, mut input, mut buffer) = (Vec::new(), None, vec![0; PART]);
+    while !text.ends_with(b"\n") {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut buffers = [std::io::IoSliceMut::new(&mut buffer)];
+        let received =
+            recvmsg(host, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC).map_err(&refused)?.bytes;
+        input = first_descriptor(&mut control).or(input);
+        if received == 0 {
+            return Err(refused(Errno::PIPE));
+        }
+        text.extend_from_slice(&buffer[..received]);
+    }
+    let plan = serde_json::from_slice(&text).map_err(|_| refused(Errno::INVAL))?;
+    Ok((plan, input))
+}
+
+fn first_descriptor(control: &mut RecvAncillaryBuffer<'_>) -> Option<OwnedFd> {
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
 }
 
 /// Replaces paths by the real ones, which the gate compares with those of the objects that it opens.
 fn resolve_paths(mut plan: Plan) -> Result<Plan, Refusal> {
     let policy = &mut plan.policy;
+    policy.validate().map_err(|invalid| Refusal {
+        stage: Stage::Grants,
+        error: invalid.problem.error_number(),
+        path: Some(invalid.path),
+    })?;
     for path in policy.names.roots.iter_mut().chain([&mut policy.temporary]) {
         let refused = |error: std::io::Error| Refusal {
-            stage: Stage::Mounts,
+            stage: Stage::Grants,
             path: Some(path.clone()),
             error: error.raw_os_error().unwrap_or(libc::EIO),
         };
@@ -123,6 +149,7 @@ fn resolve_paths(mut plan: Plan) -> Result<Plan, Refusal> {
         paths.sort();
         paths.dedup();
     }
+    policy.names.find_guards();
     Ok(plan)
 }
 
@@ -131,25 +158,30 @@ fn refuse(stage: Stage) -> impl Fn(Errno) -> Refusal {
 }
 
 /// Sets everything up and starts the program.
-fn start(plan: &Plan) -> Result<Life, Refusal> {
+fn start(plan: &Plan, input: Option<OwnedFd>) -> Result<Life, Refusal> {
     let at = refuse;
     let proc = openat(CWD, c"/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(at(Stage::Processes))?;
     set_no_new_privs(true).map_err(at(Stage::Gate))?;
     set_child_subreaper(Some(getpid())).map_err(at(Stage::Processes))?;
     let umask = umask(Mode::empty());
+    let score = raise_score(&proc);
     let view = restrict_view(plan)?;
     // Other processes of the user must not read or stop the gate.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(Stage::Processes))?;
     fchdir(&proc).map_err(at(Stage::Processes))?;
     let needs = needs(plan);
     let own = proc.try_clone().map_err(|_| at(Stage::Gate)(Errno::MFILE))?;
-    let gate = Gate::new(&plan.policy, proc, needs.processes, view);
-    let (socket, launch, failure) = prepare_launch(plan, needs, umask)?;
+    let gate = Gate::new(&plan.policy, proc, needs.processes, view).map_err(at(Stage::Gate))?;
+    let (socket, launch, failure) = prepare_launch(plan, needs, umask, input)?;
     let thread_error = |_| at(Stage::Gate)(Errno::AGAIN);
     let listener = gate::start(&gate).map_err(thread_error)?;
     let reach = if needs.processes == Processes::Own { Reach::Namespace } else { confine_signals() };
     let child = fork(plan.profile, launch)?;
+    if let Some((file, before)) = score {
+        // Where this is denied, the helper may end before the program, which then ends too.
+        let _ = rustix::io::write(&file, &before);
+    }
     sys::drop_capabilities().map_err(at(Stage::Gate))?;
     release_output();
     if let Some(received) = receive_listener(&socket) {
@@ -178,7 +210,7 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     let policy = &plan.policy;
     let roots = policy.writable_roots();
     let wanted = DEVICES.iter().map(PathBuf::from).chain(policy.devices.iter().cloned());
-    let devices: Vec<_> = wanted.filter(|path| path.exists()).collect();
+    let devices: Vec<_> = wanted.filter(|path| path.exists()).flat_map(|path| devices_in(path, 4)).collect();
     let numbers = devices.iter().filter_map(|path| device_number(path)).collect();
     let mut writable = roots;
     writable.push(policy.temporary.clone());
@@ -195,6 +227,15 @@ fn restrict_view(plan: &Plan) -> Result<View, Refusal> {
     writable.extend([SHARED_MEMORY, "/tmp", "/var/tmp"].map(PathBuf::from));
     let isolation = if policy.network == Network::Full { Isolation::Shared } else { Isolation::Namespace };
     Ok(View { writable, devices: numbers, shared: None, isolation })
+}
+
+/// Returns a device, or those in a directory.
+fn devices_in(path: PathBuf, depth: usize) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(&path) else { return vec![path] };
+    let inside = entries.flatten().filter(|entry| {
+        entry.file_type().is_ok_and(|kind| kind.is_char_device() || (kind.is_dir() && depth > 0))
+    });
+    inside.flat_map(|entry| devices_in(entry.path(), depth.saturating_sub(1))).collect()
 }
 
 fn device_number(path: &Path) -> Option<(u32, u32)> {
@@ -215,7 +256,23 @@ fn needs(plan: &Plan) -> Needs {
     Needs { processes, internet }
 }
 
-fn prepare_launch(plan: &Plan, needs: Needs, umask: Mode) -> Result<(OwnedFd, Launch, OwnedFd), Refusal> {
+/// Makes the kernel prefer this process, and what it starts, when memory is short; returns how to undo that.
+fn raise_score(proc: &OwnedFd) -> Option<(OwnedFd, Vec<u8>)> {
+    const SCORE: i32 = 500;
+    let file = openat(proc, c"self/oom_score_adj", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut before = [0; 16];
+    let len = rustix::io::read(&file, &mut before[..]).ok()?;
+    let before = before[..len].trim_ascii().to_vec();
+    let is_lower = std::str::from_utf8(&before).ok()?.parse::<i32>().ok()? < SCORE;
+    (is_lower && rustix::io::write(&file, SCORE.to_string().as_bytes()).is_ok()).then_some((file, before))
+}
+
+fn prepare_launch(
+    plan: &Plan,
+    needs: Needs,
+    umask: Mode,
+    input: Option<OwnedFd>,
+) -> Result<(OwnedFd, Launch, OwnedFd), Refusal> {
     let at = refuse;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(at(Stage::Gate))?;
@@ -231,6 +288,7 @@ fn prepare_launch(plan: &Plan, needs: Needs, umask: Mode) -> Result<(OwnedFd, La
         profile: plan.profile,
         filter: filter::build(needs),
         rules,
+        input,
     };
     let launch = Launch::new(&plan.program, restrictions, theirs, failing)
         .map_err(|_| at(Stage::Program)(Errno::INVAL))?;
@@ -256,10 +314,7 @@ fn receive_listener(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut buffers = [std::io::IoSliceMut::new(&mut byte)];
     recvmsg(socket, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
-    control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    })
+    first_descriptor(&mut control)
 }
 
 /// Waits until the program is executed, which closes the pipe, or until the child reports why it is not.

@@ -23,11 +23,11 @@ mod mounts;
 mod names;
 mod plan;
 mod policy;
-#[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
 mod processes;
 mod report;
+mod seatbelt;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
@@ -37,10 +37,18 @@ pub use guard::Access;
 #[cfg(target_os = "linux")]
 pub use helper::run_helper;
 pub use names::{Names, Verdict};
-pub use plan::{Control, Plan, Profile};
-pub use policy::{Limits, Network, Program, SandboxPolicy};
 #[cfg(target_os = "linux")]
+pub use plan::Control;
+pub use plan::{Plan, Profile};
+pub use policy::{InvalidPath, Limits, Network, Problem, Program, SandboxPolicy};
 pub use probe::{Missing, Probed, probe};
 pub use report::{Denial, Limit, Refusal, Report, Stage};
+pub use seatbelt::seatbelt_profile;
 #[cfg(target_os = "linux")]
 pub use trial::{Property, try_profile};
+
+/// Does nothing: this system has no sandbox.
+#[cfg(not(target_os = "linux"))]
+pub fn run_helper(_: impl IntoIterator<Item = std::ffi::OsString>) -> Option<std::process::ExitCode> {
+    None
+}

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::statvfs;
 use rustix::io::Errno;
+use rustix::param::page_size;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal, wait,
 };
 
-use crate::child::exit_code;
+use crate::child::{LEAST_PROCESS_IDS, exit_code};
 use crate::gate::Gate;
 use crate::policy::Limits;
-use crate::processes::{descendants, process};
+use crate::processes::{Process, descendants, process, proportional};
 use crate::report::{Limit, Report};
 use crate::sys;
 
@@ -25,6 +26,8 @@ const GRACE: Duration = Duration::from_millis(500);
 const CHECK: Duration = Duration::from_millis(250);
 /// Interval of checks of blocked calls, and between attempts to end processes.
 const SHORT: Duration = Duration::from_millis(20);
+/// Threads of the helper and the first process, which count too, and some that exit.
+const OWN_THREADS: u64 = 16;
 const TOO_LARGE: u8 = 128 + 25;
 
 /// The means of ending all that a program started.
@@ -96,19 +99,31 @@ impl Life {
 
     /// Returns the limit that the program exceeds now.
     fn exceeded(&self) -> Option<Limit> {
-        const PAGE: u64 = 4096;
         let processes = self.processes();
         if self.watched.reach != Reach::Namespace && processes.len() as u64 > self.watched.limits.processes {
             return Some(Limit::Processes);
         }
-        let resident: u64 = processes.iter().map(|process| process.resident).sum();
-        if resident.saturating_mul(PAGE) > self.watched.limits.memory {
+        if self.watched.reach == Reach::Namespace {
+            // The kernel refuses more; that it did is not reported, but what is left shows it.
+            let threads = processes.iter().map(|process| process.threads).sum::<u64>();
+            if threads + OWN_THREADS >= process_limit(&self.watched.limits) {
+                self.gate.set_reached(Limit::Processes);
+            }
+        }
+        let resident = |process: &Process| process.resident.saturating_mul(page_size() as u64);
+        let limit = self.watched.limits.memory;
+        // Shared memory counts once, which is slow to find out.
+        let is_suspect = processes.iter().map(resident).sum::<u64>() > limit;
+        let own = |process: &Process| proportional(self.watched.proc.as_fd(), process.pid);
+        if is_suspect
+            && processes.iter().map(|process| own(process).unwrap_or(resident(process))).sum::<u64>() > limit
+        {
             return Some(Limit::Memory);
         }
         self.disks.iter().any(|disk| is_full(disk, &self.watched.limits)).then_some(Limit::Disk)
     }
 
-    fn processes(&self) -> Vec<crate::processes::Process> {
+    fn processes(&self) -> Vec<Process> {
         descendants(self.watched.proc.as_fd(), own_pid())
     }
 
@@ -162,6 +177,15 @@ impl Life {
                 Err(_) => return false,
             }
         }
+    }
+}
+
+/// Returns the number of processes at which the kernel refuses more.
+fn process_limit(limits: &Limits) -> u64 {
+    if rustix::process::getuid().is_root() {
+        limits.processes.max(LEAST_PROCESS_IDS)
+    } else {
+        limits.processes
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A path is opened once; what is mounted, or covered, is the object behind the descriptor.
 
+use std::ffi::CString;
 use std::fs;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -55,7 +56,7 @@ pub(crate) fn mount_view(
     let sockets_held = copies(&sockets)?;
     sys::make_read_only(c"/").map_err(|error| refuse(Stage::Mounts, None, error))?;
     let masks = Masks::create().map_err(|error| refuse(Stage::Secrets, None, error))?;
-    mount_devices(devices, devices_held)?;
+    mount_devices(devices, devices_held, (policy.limits.memory / 2).max(1))?;
     for (at, held) in TEMPORARY.iter().zip(temporary) {
         if let Some(held) = held.transpose()? {
             attach(&held, Path::new(at))?;
@@ -64,12 +65,12 @@ pub(crate) fn mount_view(
     for (path, held) in roots.iter().zip(&roots_held) {
         // Below the temporary directory, which is the program's own, the place is missing.
         fs::create_dir_all(path).map_err(|error| refuse(Stage::Mounts, Some(path), error))?;
-        attach(held, path)?;
+        attach_exactly(held, path)?;
     }
     for (path, held) in sockets.iter().zip(sockets_held) {
         if !path.exists() {
             create_file(path).map_err(|error| refuse(Stage::Mounts, Some(path), error))?;
-            attach(&held, path)?;
+            attach_exactly(&held, path)?;
         }
     }
     policy.names.places.iter().try_for_each(|place| masks.cover(place))
@@ -80,13 +81,23 @@ fn attach(mount: &OwnedFd, path: &Path) -> Result<(), Refusal> {
     move_mount(mount, c"", CWD, path, flags).map_err(|error| refuse(Stage::Mounts, Some(path), error))
 }
 
+/// Attaches a mount to a real path, which earlier programs may have replaced in the temporary directory.
+fn attach_exactly(mount: &OwnedFd, path: &Path) -> Result<(), Refusal> {
+    attach(mount, path)?;
+    let refused = |error: Errno| refuse(Stage::Mounts, Some(path), error);
+    let at = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
+    let link = format!("/proc/self/fd/{}", at.as_raw_fd());
+    let real = fs::read_link(link).map_err(|error| refuse(Stage::Mounts, Some(path), error))?;
+    if real == path { Ok(()) } else { Err(refused(Errno::LOOP)) }
+}
+
 fn create_file(path: &Path) -> std::io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     fs::write(path, "")
 }
 
 /// Mounts a directory of devices with nothing but those that are granted.
-fn mount_devices(devices: &[PathBuf], held: Vec<OwnedFd>) -> Result<(), Refusal> {
+fn mount_devices(devices: &[PathBuf], held: Vec<OwnedFd>, memory: u64) -> Result<(), Refusal> {
     let refused = |error: std::io::Error| refuse(Stage::Mounts, Some(Path::new("/dev")), error);
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount(c"tmpfs", c"/dev", c"tmpfs", flags, c"mode=755").map_err(|error| refused(error.into()))?;
@@ -101,7 +112,9 @@ fn mount_devices(devices: &[PathBuf], held: Vec<OwnedFd>) -> Result<(), Refusal>
     }
     fs::create_dir("/dev/shm").map_err(refused)?;
     mount_remount(c"/dev", flags | MountFlags::RDONLY, c"").map_err(|error| refused(error.into()))?;
-    mount(c"tmpfs", c"/dev/shm", c"tmpfs", flags | MountFlags::NODEV, c"mode=1777")
+    let options = CString::new(format!("mode=1777,size={memory},nr_inodes=262144"));
+    let options = options.map_err(|error| refused(error.into()))?;
+    mount(c"tmpfs", c"/dev/shm", c"tmpfs", flags | MountFlags::NODEV, &*options)
         .map_err(|error| refused(error.into()))
 }
 

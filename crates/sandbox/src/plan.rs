@@ -1,22 +1,34 @@
 //! The plan that a host gives to the helper, and the connection between them.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
+#[cfg(target_os = "linux")]
+use std::mem::MaybeUninit;
+#[cfg(target_os = "linux")]
+use std::os::fd::{BorrowedFd, OwnedFd};
+#[cfg(target_os = "linux")]
 use std::os::unix::net::UnixStream;
+#[cfg(target_os = "linux")]
 use std::process::{Child, Command, Stdio};
 
+#[cfg(target_os = "linux")]
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Program, SandboxPolicy};
+#[cfg(target_os = "linux")]
 use crate::report::Report;
 
 /// The argument that runs the host's executable as a helper.
+#[cfg(target_os = "linux")]
 pub(crate) const FLAG: &str = "__sandbox";
 
 /// The argument after the flag that makes the helper exit at once, as a program to try a sandbox with.
+#[cfg(target_os = "linux")]
 pub(crate) const NOTHING: &str = "nothing";
 
 /// The argument after the flag that makes the helper attempt what a sandbox prevents; the next one is a directory.
+#[cfg(target_os = "linux")]
 pub(crate) const TRIAL: &str = "trial";
 
 /// Mechanisms that enforce a policy, from the best to the least capable.
@@ -51,31 +63,64 @@ pub struct Plan {
     pub program: Program,
 }
 
+#[cfg(target_os = "linux")]
 impl Plan {
     /// Starts a helper, which starts the program. `helper` is the host's own executable, whose `main` calls
-    /// [`crate::run_helper`] first; its output becomes the program's.
+    /// [`crate::run_helper`] first; its output becomes the program's. It gets no environment.
     ///
     /// # Errors
-    /// Returns an error if the helper cannot be started, or if a path of the plan is not UTF-8.
-    pub fn start(&self, mut helper: Command) -> io::Result<(Child, Control)> {
+    /// Returns an error if the helper cannot be started, or if a path of the plan is not absolute UTF-8.
+    pub fn start(&self, helper: Command) -> io::Result<(Child, Control)> {
+        self.start_reading(helper, None)
+    }
+
+    /// Starts a helper and the program, which reads its input from `input`.
+    ///
+    /// # Errors
+    /// Returns an error if the helper cannot be started, or if a path of the plan is not absolute UTF-8.
+    pub fn start_with_input(&self, helper: Command, input: BorrowedFd<'_>) -> io::Result<(Child, Control)> {
+        self.start_reading(helper, Some(input))
+    }
+
+    fn start_reading(
+        &self,
+        mut helper: Command,
+        input: Option<BorrowedFd<'_>>,
+    ) -> io::Result<(Child, Control)> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        self.policy.check_texts(&self.program).map_err(invalid)?;
         let mut text = serde_json::to_string(self).map_err(io::Error::other)?;
         text.push('\n');
         let (socket, other) = UnixStream::pair()?;
-        let child = helper.arg(FLAG).stdin(Stdio::from(OwnedFd::from(other))).spawn()?;
+        let child = helper.env_clear().arg(FLAG).stdin(Stdio::from(OwnedFd::from(other))).spawn()?;
         // The command holds the other end of the connection, which must end with the helper.
         drop(helper);
-        let mut control = Control { socket: BufReader::new(socket) };
-        control.socket.get_mut().write_all(text.as_bytes())?;
-        Ok((child, control))
+        send(&socket, text.as_bytes(), input)?;
+        Ok((child, Control { socket: BufReader::new(socket) }))
     }
 }
 
+/// Sends a text, and a descriptor with its first bytes.
+#[cfg(target_os = "linux")]
+fn send(mut socket: &UnixStream, text: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.map(|descriptor| [descriptor]);
+    if let Some(descriptors) = &descriptors {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let sent = sendmsg(socket, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?;
+    socket.write_all(text.get(sent..).unwrap_or_default())
+}
+
 /// The host's end of the connection. Dropping it ends the program and everything that it started.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Control {
     socket: BufReader<UnixStream>,
 }
 
+#[cfg(target_os = "linux")]
 impl Control {
     /// Waits for the next report; `None` if the helper exited.
     ///

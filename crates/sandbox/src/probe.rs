@@ -1,22 +1,11 @@
 //! The best profile of this system, found by trying each one.
 
-use std::io;
+#[cfg(not(target_os = "linux"))]
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use rustix::io::Errno;
-
-use crate::mounts::TEMPORARY;
-use crate::names::Names;
-use crate::plan::{FLAG, NOTHING, Plan, Profile};
-use crate::policy::{Limits, Network, Program, SandboxPolicy};
-use crate::report::{Refusal, Report, Stage};
-
-/// Time to set up a sandbox and run nothing in it.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
-
-const PROFILES: [Profile; 3] = [Profile::Namespaces, Profile::SharedProc, Profile::Landlock];
+use crate::plan::{Plan, Profile};
+use crate::policy::{Program, SandboxPolicy};
+use crate::report::Refusal;
 
 /// The result of a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,59 +39,14 @@ impl Probed {
     }
 }
 
-/// Finds the best profile. `helper` is the host's own executable; `scratch` is a directory that the user can write.
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::probe;
+
+/// Finds no profile: this system has none, so no program is started.
+#[cfg(not(target_os = "linux"))]
 #[must_use]
-pub fn probe(helper: &Path, scratch: &Path) -> Probed {
-    let mut refusals = Vec::new();
-    for profile in PROFILES {
-        match attempt(profile, helper, scratch) {
-            Ok(()) => return Probed { profile: Some(profile), refusals },
-            Err(refusal) => refusals.push((profile, refusal)),
-        }
-    }
-    Probed { profile: None, refusals }
-}
-
-fn attempt(profile: Profile, helper: &Path, scratch: &Path) -> Result<(), Refusal> {
-    let failed = |error: Errno| Refusal { stage: Stage::Plan, path: None, error: error.raw_os_error() };
-    let program = Program {
-        path: helper.to_owned(),
-        arguments: vec![FLAG.into(), NOTHING.into()],
-        environment: Vec::new(),
-        directory: "/".into(),
-    };
-    let plan = Plan { profile, policy: empty_policy(helper, scratch), program };
-    let mut command = Command::new(helper);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let (mut child, mut control) =
-        plan.start(command).map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    let mut next = || control.set_timeout(TIME_LIMIT).and_then(|()| control.next_report());
-    let reports = [next(), next()];
-    // A helper that does not answer must not delay the host any longer.
-    let _ = child.kill();
-    let _ = child.wait();
-    match reports {
-        [Ok(Some(Report::Ready)), Ok(Some(Report::Ended { code: 0, .. }))] => Ok(()),
-        [Ok(Some(Report::Refused(refusal))), _] => Err(refusal),
-        [Err(error), _] | [_, Err(error)] if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(failed(Errno::TIMEDOUT))
-        }
-        _ => Err(failed(Errno::IO)),
-    }
-}
-
-/// Returns a policy that grants nothing but a directory for temporary files. The helper runs itself in the sandbox, so
-/// its own directory is shown where it would be hidden.
-pub(crate) fn empty_policy(helper: &Path, temporary: &Path) -> SandboxPolicy {
-    let hidden = TEMPORARY.iter().any(|dir| helper.starts_with(dir));
-    let roots = helper.parent().filter(|_| hidden).map(Path::to_owned).into_iter().collect();
-    SandboxPolicy {
-        home: None,
-        temporary: temporary.to_owned(),
-        names: Names { roots, ..Names::default() },
-        network: Network::Own { loopback: Vec::new() },
-        sockets: Vec::new(),
-        devices: Vec::new(),
-        limits: Limits { free_disk: 0, ..Limits::default() },
-    }
+pub fn probe(_: &Path, _: &Path) -> Probed {
+    Probed::default()
 }

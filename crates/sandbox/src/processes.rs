@@ -12,6 +12,7 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
+    pub(crate) threads: u64,
     /// Pages in RAM.
     pub(crate) resident: u64,
 }
@@ -35,8 +36,16 @@ pub(crate) fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(1);
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    let resident = fields.nth(18)?.parse().ok()?;
-    Some(Process { pid, parent, group, resident })
+    let threads = fields.nth(14)?.parse().ok()?;
+    let resident = fields.nth(3)?.parse().ok()?;
+    Some(Process { pid, parent, group, threads, resident })
+}
+
+/// Reads the bytes of RAM that a process uses; those that it shares count in parts.
+pub(crate) fn proportional(proc: BorrowedFd<'_>, pid: i32) -> Option<u64> {
+    let text = String::from_utf8_lossy(&read(proc, &format!("{pid}/smaps_rollup")).ok()?).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// Lists the descendants of a process.

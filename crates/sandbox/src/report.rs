@@ -41,6 +41,8 @@ pub struct Refusal {
 pub enum Stage {
     /// Reading the plan.
     Plan,
+    /// Examining the granted paths.
+    Grants,
     /// Entering namespaces.
     Namespaces,
     /// Mounting the program's view of the files.
@@ -67,6 +69,7 @@ impl Stage {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Plan => "the host and its helper must be of the same version",
+            Self::Grants => "correct the path, create what it names, or remove it from the config",
             Self::Namespaces | Self::Mounts | Self::Processes => {
                 "allow unprivileged user namespaces, or use Linux 5.19 or newer"
             }
@@ -80,6 +83,7 @@ impl Stage {
     }
 
     /// Returns the stage from its number in a message of a child process.
+    #[cfg(target_os = "linux")]
     pub(crate) fn from_number(number: u8) -> Self {
         [Self::Processes, Self::Limits, Self::Gate, Self::Directory, Self::Landlock]
             .into_iter()
@@ -92,6 +96,7 @@ impl std::fmt::Display for Stage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Plan => "the plan is invalid",
+            Self::Grants => "cannot grant a path",
             Self::Namespaces => "no namespaces",
             Self::Mounts => "cannot mount",
             Self::Secrets => "cannot mask a secret",
@@ -118,6 +123,8 @@ pub enum Limit {
     FileSize,
     /// Free disk space.
     Disk,
+    /// Bytes of output.
+    Output,
 }
 
 /// A denied access.

@@ -77,6 +77,20 @@ pub(crate) fn unshare(what: UnshareFlags) -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(what.difference(UnshareFlags::FILES)) }
 }
 
+/// Sets the disposition of every signal to its default, and blocks none: both outlive the execution of a program.
+pub(crate) fn reset_signals() -> Result<(), Errno> {
+    // SAFETY: all-zero is the default disposition, and an empty set; signals that cannot be changed give an error.
+    unsafe {
+        let action: libc::sigaction = zeroed();
+        for signal in 1..=libc::SIGRTMAX() {
+            let _ = libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+        let none: libc::sigset_t = zeroed();
+        check(c_long::from(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())))
+            .map(drop)
+    }
+}
+
 /// Gives up all capabilities of this thread.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     let none = CapabilitySet::empty();
@@ -185,15 +199,27 @@ pub(crate) fn add_descriptor(
     fd: BorrowedFd<'_>,
     at: Option<u32>,
     flags: u32,
+    then: Then,
 ) -> Result<i64, Errno> {
+    let at_number = if at.is_some() { libc::SECCOMP_ADDFD_FLAG_SETFD as u32 } else { 0 };
+    let answering = if then == Then::Answer { libc::SECCOMP_ADDFD_FLAG_SEND as u32 } else { 0 };
     let mut addition = libc::seccomp_notif_addfd {
         id,
-        flags: if at.is_some() { libc::SECCOMP_ADDFD_FLAG_SETFD as u32 } else { 0 },
+        flags: at_number | answering,
         srcfd: fd.as_raw_fd().unsigned_abs(),
         newfd: at.unwrap_or(0),
         newfd_flags: flags,
     };
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD as c_ulong, &raw mut addition)
+}
+
+/// What happens after a descriptor is in the caller's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The caller waits for an answer.
+    Wait,
+    /// Its number is the answer.
+    Answer,
 }
 
 /// Reads memory of another process, and returns the number of bytes.
@@ -225,6 +251,24 @@ pub(crate) enum AddressUse {
 pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: it takes numbers only.
     owned(c_long::from(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) }))
+}
+
+/// Returns the number of a socket's network namespace, which no other one ever has.
+pub(crate) fn network_of(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    const SO_NETNS_COOKIE: c_int = 71;
+    let mut cookie = 0_u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to the number.
+    check(c_long::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    }))?;
+    Ok(cookie)
 }
 
 /// Switches on the loopback interface of this thread's network namespace.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, getpid, test_kill_process};
 
 use crate::plan::{FLAG, Plan, Profile, TRIAL};
 use crate::policy::Program;
-use crate::probe::empty_policy;
+use crate::probe::linux::empty_policy;
 
 /// One thing that a sandbox must prevent.
 struct Attempt {

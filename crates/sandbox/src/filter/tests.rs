@@ -80,6 +80,21 @@ fn calls_are_decided_by_their_registers() {
         (CLOSED, libc::SYS_ioctl, &[0, 0x5412], deny),
         (CLOSED, libc::SYS_ioctl, &[0, 0x4008_6602], deny),
         (CLOSED, libc::SYS_ioctl, &[0, 0x5401], Action::Allow),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x541b], Action::Allow),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x5000_940e], deny),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x4004_9409], Action::Allow),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x8008_6601], Action::Allow),
+        (CLOSED, libc::SYS_ioctl, &[0, 0xffff_ffff_4080_6685], deny),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x401c_5820], deny),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x801c_581f], Action::Allow),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x4004_7211], deny),
+        (CLOSED, libc::SYS_ioctl, &[0, 0x4008_7602], deny),
+        (CLOSED, libc::SYS_ioctl, &[0, 0xc018_fd01], Action::Allow),
+        (CLOSED, libc::SYS_listen, &[3, 1], ask),
+        (OPEN, libc::SYS_listen, &[3, 1], Action::Allow),
+        (SHARED_IDS, libc::SYS_msgsnd, &[], deny),
+        (SHARED_IDS, libc::SYS_msgrcv, &[], deny),
+        (SHARED_IDS, libc::SYS_semctl, &[], deny),
         (CLOSED, libc::SYS_kill, &[7], Action::Allow),
         (SHARED_IDS, libc::SYS_kill, &[7], ask),
         (SHARED_IDS, libc::SYS_kill, &[u64::MAX], ask),
@@ -109,11 +124,12 @@ fn every_refused_and_asked_call_is_decided() {
 }
 
 #[test]
-fn other_architectures_end_and_x32_is_unknown() {
+fn other_architectures_end_and_newer_calls_are_unknown() {
     let code = build(CLOSED);
     assert_eq!(run(&code, 0x4000_0003, 5, [0; 6]), end(Action::Kill).k);
-    let number = X32 | libc::SYS_openat as u32;
-    assert_eq!(run(&code, ARCH, number, [0; 6]), end(Action::Deny(ENOSYS)).k);
+    for number in [0x4000_0000 | libc::SYS_openat as u32, 470, 471, u32::MAX] {
+        assert_eq!(run(&code, ARCH, number, [0; 6]), end(Action::Deny(ENOSYS)).k);
+    }
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{FileType, Mode, OFlags, ftruncate, openat};
 use rustix::io::Errno;
 
-use super::resolve::{At, Last, Object, Target, own_path};
+use super::resolve::{At, Last, Object, Target, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing};
 use crate::guard::Access;
+use crate::sys::Then;
 
 /// Attempts to open or create a file that others create and remove at the same time.
 const ATTEMPTS: usize = 16;
@@ -42,7 +43,7 @@ pub(super) fn open(caller: &Caller, at: &At, flags: i32, mode: u32) -> Result<An
 }
 
 fn open_object(caller: &Caller, object: &Object, flags: OFlags) -> Result<Answer, Errno> {
-    let kind = object.file_type()?;
+    let kind = object.file_type();
     if kind == FileType::Symlink {
         return Err(Errno::LOOP);
     }
@@ -67,23 +68,25 @@ fn open_object(caller: &Caller, object: &Object, flags: OFlags) -> Result<Answer
 fn judge(caller: &Caller, object: &Object, flags: OFlags) -> Result<(), Errno> {
     let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
     let access = if writes { Access::Write } else { Access::Read };
-    let path = caller.gate.resolver.path(object.fd.as_fd())?;
+    let path = path_of(object.fd.as_fd())?;
     caller.gate.judge.object("open", object, &path, access)
 }
 
 fn give(fd: OwnedFd, flags: OFlags) -> Answer {
-    Answer::Give(fd, Sharing { close_on_exec: (flags & OFlags::CLOEXEC).bits() })
+    let is_read = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    let then = if is_read { Then::Answer } else { Then::Wait };
+    Answer::Give(fd, Sharing { close_on_exec: (flags & OFlags::CLOEXEC).bits(), then })
 }
 
 fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u32) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let mode = caller.masked(mode)?;
     let names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(name));
+    let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(name));
     gate.judge.name("create", &path, Access::Create)?;
     let flags_here = flags.union(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC);
     let fd = openat(&parent.fd, name, flags_here, mode)?;
-    record(caller, &fd)?;
+    gate.judge.add_created(fd.as_fd())?;
     drop(names);
     Ok(give(fd, flags))
 }
@@ -92,26 +95,18 @@ fn create(caller: &Caller, parent: &Object, name: &[u8], flags: OFlags, mode: u3
 fn open_nameless(caller: &Caller, at: &At, flags: OFlags, mode: u32) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let parent = gate.resolver.object(caller.thread, at, Last::Followed)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?;
+    let path = path_of(parent.fd.as_fd())?;
     gate.judge.name("create", &path.join("#"), Access::Create)?;
     let mode = caller.masked(mode)?;
     let fd = openat(&gate.resolver.proc, own_path(parent.fd.as_fd()), flags.union(OFlags::CLOEXEC), mode)?;
-    record(caller, &fd)?;
+    gate.judge.add_created(fd.as_fd())?;
     Ok(give(fd, flags))
-}
-
-/// Remembers a file that the program created.
-fn record(caller: &Caller, fd: &OwnedFd) -> Result<(), Errno> {
-    let object =
-        Object { fd: fd.try_clone().map_err(|_| Errno::MFILE)?, origin: super::resolve::Origin::Disk };
-    caller.gate.judge.add_created(&object.describe()?);
-    Ok(())
 }
 
 /// Changes the size of a file by its path.
 pub(super) fn truncate(caller: &Caller, at: &At, size: u64) -> Result<Answer, Errno> {
     let object = caller.gate.resolver.object(caller.thread, at, Last::Followed)?;
-    match object.file_type()? {
+    match object.file_type() {
         FileType::RegularFile => {}
         FileType::Directory => return Err(Errno::ISDIR),
         _ => return Err(Errno::INVAL),

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::resolve::{Object, own_path};
+use super::resolve::{Object, own_path, path_of};
 use super::serve::{Answer, Caller, int};
 use crate::guard::Access;
 
@@ -16,7 +16,7 @@ const MAX_ATTRIBUTE: usize = 65_536;
 const KEEP: u32 = u32::MAX;
 
 fn judge(caller: &Caller, operation: &str, object: &Object) -> Result<(), Errno> {
-    let path = caller.gate.resolver.path(object.fd.as_fd())?;
+    let path = path_of(object.fd.as_fd())?;
     caller.gate.judge.writable(operation, &path)?;
     caller.gate.judge.object(operation, object, &path, Access::Write)
 }
@@ -25,7 +25,7 @@ fn judge(caller: &Caller, operation: &str, object: &Object) -> Result<(), Errno>
 pub(super) fn mode(caller: &Caller, object: &Object, mode: u32) -> Result<Answer, Errno> {
     const SET_ID: u32 = 0o6000;
     judge(caller, "chmod", object)?;
-    let kind = object.file_type()?;
+    let kind = object.file_type();
     if kind == FileType::Symlink {
         return Err(Errno::OPNOTSUPP);
     }
@@ -110,7 +110,7 @@ pub(super) fn set_attribute(caller: &Caller, object: &Object) -> Result<Answer, 
     let name = caller.string(name)?;
     let value = caller.bytes(value, len, MAX_ATTRIBUTE)?;
     judge(caller, "setxattr", object)?;
-    if object.file_type()? == FileType::Symlink {
+    if object.file_type() == FileType::Symlink {
         return Err(Errno::PERM);
     }
     let flags = XattrFlags::from_bits(int(flags).cast_unsigned()).ok_or(Errno::INVAL)?;
@@ -122,7 +122,7 @@ pub(super) fn set_attribute(caller: &Caller, object: &Object) -> Result<Answer, 
 pub(super) fn remove_attribute(caller: &Caller, object: &Object) -> Result<Answer, Errno> {
     let name = caller.string(caller.arguments[1])?;
     judge(caller, "removexattr", object)?;
-    if object.file_type()? == FileType::Symlink {
+    if object.file_type() == FileType::Symlink {
         return Err(Errno::PERM);
     }
     removexattr(own_path(object.fd.as_fd()), &*name)?;

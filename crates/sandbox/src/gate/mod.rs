@@ -14,8 +14,11 @@ mod sockets;
 mod tree;
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use self::judge::{Judge, NetworkFiles};
@@ -37,16 +40,24 @@ pub(crate) struct Gate {
     /// Held while a name is judged and changed, so that the program cannot change it meanwhile.
     names: Mutex<()>,
     /// Calls that block in a thread of their own.
-    blocked: Mutex<Vec<(Pid, u64)>>,
+    blocked: Mutex<Vec<(Option<Pid>, u64)>>,
     reached: Mutex<Option<Limit>>,
 }
 
 impl Gate {
     /// Creates a gate. The working directory must be `proc`, the process file system of the helper.
-    pub(crate) fn new(policy: &SandboxPolicy, proc: OwnedFd, visible: Processes, view: View) -> Arc<Self> {
+    pub(crate) fn new(
+        policy: &SandboxPolicy,
+        proc: OwnedFd,
+        visible: Processes,
+        view: View,
+    ) -> Result<Arc<Self>, Errno> {
         let is_full = policy.network == Network::Full;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let hold = |root: &PathBuf| openat(CWD, root, flags, Mode::empty());
         let judge = Judge {
             names: policy.names.clone(),
+            held: policy.names.roots.iter().map(hold).collect::<Result<_, _>>()?,
             user: rustix::process::getuid().as_raw(),
             writable: view.writable,
             devices: view.devices,
@@ -54,7 +65,7 @@ impl Gate {
             network_files: if is_full { NetworkFiles::Granted } else { NetworkFiles::Denied },
             ..Judge::default()
         };
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             listener: OnceLock::new(),
             resolver: Resolver { proc, visible },
             judge,
@@ -62,7 +73,7 @@ impl Gate {
             names: Mutex::new(()),
             blocked: Mutex::default(),
             reached: Mutex::default(),
-        })
+        }))
     }
 
     /// Interrupts blocked calls whose caller is gone, and returns `true` if others are left.
@@ -70,7 +81,9 @@ impl Gate {
         let Some(listener) = self.listener.get() else { return false };
         let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
         for (thread, id) in blocked.iter() {
-            if !sys::is_waiting(listener.as_fd(), *id) {
+            if let Some(thread) = thread
+                && !sys::is_waiting(listener.as_fd(), *id)
+            {
                 sys::interrupt(*thread);
             }
         }
@@ -87,7 +100,7 @@ impl Gate {
         *self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_reached(&self, limit: Limit) {
+    pub(crate) fn set_reached(&self, limit: Limit) {
         *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = Some(limit);
     }
 
@@ -100,11 +113,11 @@ impl Gate {
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// Directories in which metadata may change.
-    pub(crate) writable: Vec<std::path::PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
     /// Numbers of the devices that may be opened.
     pub(crate) devices: Vec<(u32, u32)>,
     /// A directory that all programs of the user share.
-    pub(crate) shared: Option<std::path::PathBuf>,
+    pub(crate) shared: Option<PathBuf>,
     /// Whether the gate can isolate the network.
     pub(crate) isolation: Isolation,
 }

@@ -54,17 +54,20 @@ pub(super) enum Origin {
 pub(super) struct Object {
     pub(super) fd: OwnedFd,
     pub(super) origin: Origin,
+    /// What kind of file it is, its owner, and its identity.
+    pub(super) file: Statx,
 }
 
 impl Object {
-    /// Returns what kind of file it is, its owner, and its identity.
-    pub(super) fn describe(&self) -> Result<Statx, Errno> {
-        statx(&self.fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+    /// Returns an object of a file system.
+    pub(super) fn on_disk(fd: OwnedFd) -> Result<Self, Errno> {
+        let file = describe(fd.as_fd())?;
+        Ok(Self { fd, origin: Origin::Disk, file })
     }
 
     /// Returns its file type.
-    pub(super) fn file_type(&self) -> Result<FileType, Errno> {
-        Ok(FileType::from_raw_mode(self.describe()?.stx_mode.into()))
+    pub(super) fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.file.stx_mode.into())
     }
 }
 
@@ -107,13 +110,23 @@ impl Resolver {
         if at.path.is_empty() {
             return Err(Errno::NOENT);
         }
-        let start = self.start(thread, at)?;
         let itself = if is_followed(last) { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let direct =
-            openat2(start.as_fd(), &*at.path, HOLD | itself, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
-        match direct {
-            Ok(fd) if !is_proc(fd.as_fd())? => Ok(Target::Object(Object { fd, origin: Origin::Disk })),
-            _ => self.walk(thread, start, &at.path, last),
+        let open = |start: BorrowedFd<'_>| {
+            let flags = ResolveFlags::NO_MAGICLINKS;
+            let fd = openat2(start, &*at.path, HOLD | itself, Mode::empty(), flags).ok()?;
+            let file = describe(fd.as_fd()).ok()?;
+            (!is_proc(fd.as_fd(), &file).ok()?).then_some(Object { fd, origin: Origin::Disk, file })
+        };
+        // The path says all if it is absolute.
+        if at.path.starts_with(b"/")
+            && let Some(object) = open(CWD)
+        {
+            return Ok(Target::Object(object));
+        }
+        let start = self.start(thread, at)?;
+        match open(start.as_fd()) {
+            Some(object) => Ok(Target::Object(object)),
+            None => self.walk(thread, start, &at.path, last),
         }
     }
 
@@ -138,14 +151,6 @@ impl Resolver {
         let path = format!("{thread}/fd/{number}");
         let fd = openat(&self.proc, path, HOLD, Mode::empty()).map_err(|_| Errno::BADF)?;
         self.classify(fd)
-    }
-
-    /// Returns the path of an object now; a removed file keeps its last one.
-    pub(super) fn path(&self, fd: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
-        const REMOVED: &[u8] = b" (deleted)";
-        let path = readlinkat(&self.proc, own_path(fd), Vec::with_capacity(256))?.into_bytes();
-        let path = path.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or(path);
-        Ok(PathBuf::from(OsString::from_vec(path)))
     }
 
     fn start(&self, thread: i32, at: &At) -> Result<OwnedFd, Errno> {
@@ -178,7 +183,7 @@ impl Resolver {
                 }
                 next => self.classify(next?)?,
             };
-            if next.file_type()? != FileType::Symlink || (is_last && !is_followed(last)) {
+            if next.file_type() != FileType::Symlink || (is_last && !is_followed(last)) {
                 current = next;
                 continue;
             }
@@ -202,7 +207,7 @@ impl Resolver {
 
     /// Returns the text of a symlink as the caller would read it.
     fn link_text(&self, thread: i32, dir: &Object, name: &[u8], link: &Object) -> Result<Vec<u8>, Errno> {
-        if dir.origin == Origin::Kernel && self.path(dir.fd.as_fd())? == Path::new("/proc") {
+        if dir.origin == Origin::Kernel && path_of(dir.fd.as_fd())? == Path::new("/proc") {
             let status = || self.status(thread);
             match name {
                 b"self" => return Ok(status()?.own_process.to_string().into_bytes()),
@@ -218,21 +223,34 @@ impl Resolver {
 
     /// Determines the origin of an object. Descriptions of processes that are not the program's are denied.
     fn classify(&self, fd: OwnedFd) -> Result<Object, Errno> {
-        if !is_proc(fd.as_fd())? {
-            return Ok(Object { fd, origin: Origin::Disk });
+        let file = describe(fd.as_fd())?;
+        if !is_proc(fd.as_fd(), &file)? {
+            return Ok(Object { fd, origin: Origin::Disk, file });
         }
-        let path = self.path(fd.as_fd())?;
+        let path = path_of(fd.as_fd())?;
         let inside = path.strip_prefix("/proc").map_err(|_| Errno::ACCESS)?;
         let first = inside.iter().next().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
         let Some(pid) = std::str::from_utf8(&first).ok().and_then(|name| name.parse().ok()) else {
-            return Ok(Object { fd, origin: Origin::Kernel });
+            return Ok(Object { fd, origin: Origin::Kernel, file });
         };
         if self.visible == Processes::Own || self.is_own(pid) {
-            Ok(Object { fd, origin: Origin::OwnProcess })
+            Ok(Object { fd, origin: Origin::OwnProcess, file })
         } else {
             Err(Errno::ACCESS)
         }
     }
+}
+
+pub(super) fn describe(fd: BorrowedFd<'_>) -> Result<Statx, Errno> {
+    statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+/// Returns the path of an object now; a removed file keeps its last one.
+pub(super) fn path_of(fd: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
+    const REMOVED: &[u8] = b" (deleted)";
+    let path = readlinkat(CWD, own_path(fd), Vec::with_capacity(256))?.into_bytes();
+    let path = path.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or(path);
+    Ok(PathBuf::from(OsString::from_vec(path)))
 }
 
 /// Returns the path, from the gate's working directory, by which the gate opens a held object again.
@@ -240,8 +258,9 @@ pub(super) fn own_path(fd: BorrowedFd<'_>) -> String {
     format!("self/fd/{}", fd.as_raw_fd())
 }
 
-fn is_proc(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-    Ok(fstatfs(fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+/// Returns `true` for the kernel's descriptions. They have no device, which is known without another call.
+fn is_proc(fd: BorrowedFd<'_>, file: &Statx) -> Result<bool, Errno> {
+    Ok(file.stx_dev_major == 0 && fstatfs(fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 fn is_followed(last: Last) -> bool {

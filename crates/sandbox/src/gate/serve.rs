@@ -11,7 +11,7 @@ use rustix::thread::gettid;
 
 use super::resolve::{At, Last};
 use super::{Gate, files, meta, processes, sockets, tree};
-use crate::sys::{self, Notification, Reply};
+use crate::sys::{self, Notification, Reply, Then};
 
 /// Threads that answer calls. One may wait for a slow disk.
 const THREADS: usize = 4;
@@ -46,6 +46,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sharing {
     pub(super) close_on_exec: u32,
+    pub(super) then: Then,
 }
 
 /// Starts the threads of the gate; they serve once the listener is sent. Call it before entering a process namespace.
@@ -290,26 +291,38 @@ impl Caller {
         perform: impl FnMut(&Self) -> Result<Answer, Errno> + Send + 'static,
     ) -> Result<Answer, Errno> {
         let caller = Self { gate: Arc::clone(&self.gate), arguments: self.arguments, ..*self };
-        let waiting = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if waiting >= MAX_BLOCKED {
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        if blocked.len() >= MAX_BLOCKED {
             return Err(Errno::NFILE);
         }
+        blocked.push((None, self.id));
+        drop(blocked);
         let thread = std::thread::Builder::new().spawn(move || caller.perform_blocking(perform));
-        thread.map(|_| Answer::Later).map_err(|_| Errno::NOMEM)
+        thread.map(|_| Answer::Later).map_err(|_| {
+            self.unblock();
+            Errno::NOMEM
+        })
+    }
+
+    fn unblock(&self) {
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.retain(|(_, id)| *id != self.id);
     }
 
     fn perform_blocking(&self, mut perform: impl FnMut(&Self) -> Result<Answer, Errno>) {
         let Some(listener) = self.gate.listener() else { return };
-        let entry = (gettid(), self.id);
-        let blocked = || self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
-        blocked().push(entry);
+        let mut blocked = self.gate.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (thread, _) in blocked.iter_mut().filter(|(_, id)| *id == self.id) {
+            *thread = Some(gettid());
+        }
+        drop(blocked);
         let result = loop {
             match perform(self) {
                 Err(Errno::INTR) if self.check().is_ok() => {}
                 result => break result,
             }
         };
-        blocked().retain(|other| *other != entry);
+        self.unblock();
         self.send(listener, result);
     }
 
@@ -319,14 +332,19 @@ impl Caller {
             Ok(Answer::Value(value)) => Reply::Value(value),
             Ok(Answer::Continue) => Reply::Continue,
             Ok(Answer::Give(fd, sharing)) => {
-                let number = sys::add_descriptor(listener, self.id, fd.as_fd(), None, sharing.close_on_exec);
+                let flags = sharing.close_on_exec;
+                let number = sys::add_descriptor(listener, self.id, fd.as_fd(), None, flags, sharing.then);
                 // The file must be closed here before the caller continues: it may execute what it wrote.
                 drop(fd);
-                number.map_or_else(|error| self.full(error), Reply::Value)
+                match number {
+                    Ok(_) if sharing.then == Then::Answer => return,
+                    number => number.map_or_else(|error| self.full(error), Reply::Value),
+                }
             }
             Ok(Answer::Replace(fd, number)) => {
                 let flags = rustix::io::FdFlags::empty().bits();
-                let added = sys::add_descriptor(listener, self.id, fd.as_fd(), Some(number), flags);
+                let added =
+                    sys::add_descriptor(listener, self.id, fd.as_fd(), Some(number), flags, Then::Wait);
                 added.map_or_else(|error| self.full(error), |_| Reply::Value(0))
             }
             Err(error) => Reply::Error(error),

@@ -1,26 +1,27 @@
 //! Sockets: the program reaches its own, and those that the policy grants.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fchmod, fcntl_getfl, fcntl_setfl, statx};
+use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fcntl_getfl, fcntl_setfl, fstat, openat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, listen as listen_at, sockopt};
+use rustix::net::{AddressFamily, SocketType, listen as listen_at, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::UnshareFlags;
 
 use super::Isolation;
 use super::judge::identity;
-use super::resolve::{At, Last, Object, own_path};
+use super::resolve::{At, Last, describe, own_path, path_of};
 use super::serve::{Answer, Caller, Sharing, int};
 use crate::guard::Access;
 use crate::policy::{Network, SandboxPolicy};
-use crate::sys::{self, AddressUse};
+use crate::processes::read;
+use crate::sys::{self, AddressUse, Then};
 
 /// Size of the longest address.
 pub(super) const MAX_ADDRESS: usize = 128;
@@ -35,7 +36,10 @@ pub(super) struct Sockets {
     network: Network,
     granted: Vec<PathBuf>,
     isolation: Isolation,
-    abstract_names: Mutex<HashSet<Vec<u8>>>,
+    /// Abstract names that the program bound, and the number of the socket of each.
+    abstract_names: Mutex<HashMap<Vec<u8>, u64>>,
+    /// The network namespace of the program's own sockets, once it exists.
+    namespace: OnceLock<u64>,
     orders: Mutex<Sender<Order>>,
     inbox: Mutex<Option<Receiver<Order>>>,
 }
@@ -48,6 +52,7 @@ impl Sockets {
             granted: policy.sockets.clone(),
             isolation,
             abstract_names: Mutex::default(),
+            namespace: OnceLock::new(),
             orders: Mutex::new(orders),
             inbox: Mutex::new(Some(inbox)),
         }
@@ -64,7 +69,12 @@ impl Sockets {
                 let entered = sys::unshare(UnshareFlags::NEWNET).and_then(|()| sys::enable_loopback());
                 entered.and(sys::drop_capabilities())
             });
-            let _ = reply.send(entered.and_then(|()| sys::socket(domain, kind, protocol)));
+            let socket = entered.and_then(|()| sys::socket(domain, kind, protocol)).and_then(|socket| {
+                let own = sys::network_of(socket.as_fd())?;
+                self.namespace.get_or_init(|| own);
+                Ok(socket)
+            });
+            let _ = reply.send(socket);
         }
     }
 
@@ -73,6 +83,16 @@ impl Sockets {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
         orders.send((arguments, reply)).map_err(|_| Errno::ACCESS)?;
         result.recv().map_err(|_| Errno::ACCESS)?
+    }
+
+    /// Returns `true` if a socket is on the network of the host although the program has its own: it was connected to a
+    /// granted port, and must not be used for anything else.
+    fn is_outside(&self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+        if self.isolation != Isolation::Namespace || is_unix(socket)? {
+            return Ok(false);
+        }
+        let network = sys::network_of(socket)?;
+        Ok(self.namespace.get() != Some(&network))
     }
 
     fn is_granted(&self, address: &[u8]) -> bool {
@@ -85,6 +105,9 @@ impl Sockets {
 /// Creates an internet socket.
 pub(super) fn create(caller: &Caller, domain: i32, kind: i32, protocol: i32) -> Result<Answer, Errno> {
     let sockets = &caller.gate.sockets;
+    if !is_plain(kind, protocol) {
+        return Err(Errno::PROTONOSUPPORT);
+    }
     let fd = match (sockets.isolation, kind & 0xf) {
         (Isolation::Namespace, _) => sockets.order([domain, kind, protocol])?,
         // It can only connect, which the gate does.
@@ -96,7 +119,16 @@ pub(super) fn create(caller: &Caller, domain: i32, kind: i32, protocol: i32) -> 
         }
     };
     let close_on_exec = kind.cast_unsigned() & libc::SOCK_CLOEXEC.cast_unsigned();
-    Ok(Answer::Give(fd, Sharing { close_on_exec }))
+    Ok(Answer::Give(fd, Sharing { close_on_exec, then: Then::Answer }))
+}
+
+/// Returns `true` for TCP and UDP. Other protocols have ways to connect that are no `connect`.
+fn is_plain(kind: i32, protocol: i32) -> bool {
+    match kind & 0xf {
+        libc::SOCK_STREAM => [0, libc::IPPROTO_TCP].contains(&protocol),
+        libc::SOCK_DGRAM => [0, libc::IPPROTO_UDP].contains(&protocol),
+        _ => false,
+    }
 }
 
 fn has_grants(network: &Network) -> bool {
@@ -107,12 +139,14 @@ fn has_grants(network: &Network) -> bool {
 pub(super) fn connect(caller: &Caller, number: u64, address: &[u8]) -> Result<Answer, Errno> {
     let socket = caller_socket(caller, number)?;
     let sockets = &caller.gate.sockets;
+    refuse_outside(caller, "connect", socket.as_fd())?;
     match family(address)? {
         libc::AF_UNSPEC => connect_to(caller, socket, address.to_vec(), Connection::Plain),
         libc::AF_UNIX if is_unix(socket.as_fd())? => connect_unix(caller, socket, address),
         libc::AF_INET | libc::AF_INET6 => {
             let is_full = sockets.network == Network::Full;
-            if !is_full && sockets.is_granted(address) {
+            let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
+            if !is_full && is_stream && sockets.is_granted(address) {
                 let outside = twin(socket.as_fd())?;
                 let replacing = Connection::Instead(number as u32, fcntl_getfl(&socket)?);
                 return connect_to(caller, outside, address.to_vec(), replacing);
@@ -131,7 +165,7 @@ enum Connection {
     /// Nothing.
     Plain,
     /// The object that the address names by its descriptor.
-    To(#[expect(dead_code, reason = "held open")] Object),
+    To(#[expect(dead_code, reason = "held open")] OwnedFd),
     /// The number of the caller's descriptor, which the connected socket replaces, and its flags.
     Instead(u32, OFlags),
 }
@@ -161,32 +195,35 @@ fn connect_unix(caller: &Caller, socket: OwnedFd, address: &[u8]) -> Result<Answ
     let gate = &caller.gate;
     let name = &address[NAME..];
     if name.first() == Some(&0) {
-        let names = gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner);
-        if !names.contains(name) {
+        let mut names = gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = names.get(name).is_some_and(|number| has_abstract_name(caller, *number));
+        if !is_own {
+            names.remove(name);
             return Err(gate.judge.deny("connect", &name[1..], "socket of another program"));
         }
         drop(names);
         return connect_to(caller, socket, address.to_vec(), Connection::Plain);
     }
-    let at = At { directory: libc::AT_FDCWD, path: path_of(name).to_vec() };
+    let at = At { directory: libc::AT_FDCWD, path: text_of(name).to_vec() };
     let object = gate.resolver.object(caller.thread, &at, Last::Followed)?;
-    let file = object.describe()?;
+    let file = &object.file;
     if FileType::from_raw_mode(file.stx_mode.into()) != FileType::Socket {
         return Err(Errno::CONNREFUSED);
     }
-    let path = gate.resolver.path(object.fd.as_fd())?;
-    let is_granted = gate.sockets.granted.contains(&path) || gate.judge.is_created(identity(&file));
+    let path = path_of(object.fd.as_fd())?;
+    let is_granted = gate.sockets.granted.contains(&path) || gate.judge.is_created(identity(file));
     if !is_granted {
         return Err(gate.judge.deny("connect", path.as_os_str().as_bytes(), "socket of another program"));
     }
     let own = unix_address(own_path(object.fd.as_fd()).as_bytes())?;
-    connect_to(caller, socket, own, Connection::To(object))
+    connect_to(caller, socket, own, Connection::To(object.fd))
 }
 
 /// Binds a socket of the caller, and remembers it.
 pub(super) fn bind(caller: &Caller, number: u64, address: &[u8]) -> Result<Answer, Errno> {
     let gate = &caller.gate;
     let socket = caller_socket(caller, number)?;
+    refuse_outside(caller, "bind", socket.as_fd())?;
     if !is_unix(socket.as_fd())? {
         if gate.sockets.isolation == Isolation::Shared && gate.sockets.network != Network::Full {
             return Err(gate.judge.deny("bind", b"network", "network not granted"));
@@ -201,18 +238,25 @@ pub(super) fn bind(caller: &Caller, number: u64, address: &[u8]) -> Result<Answe
     if name.is_empty() || name[0] == 0 {
         return bind_abstract(caller, &socket, address);
     }
-    let at = At { directory: libc::AT_FDCWD, path: path_of(name).to_vec() };
+    let at = At { directory: libc::AT_FDCWD, path: text_of(name).to_vec() };
     let mode = caller.masked(0o777)?;
     let _names = gate.names.lock().map_err(|_| Errno::ACCESS)?;
     let (parent, leaf) = gate.resolver.parent(caller.thread, &at)?;
-    let path = gate.resolver.path(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
+    let path = path_of(parent.fd.as_fd())?.join(OsStr::from_bytes(&leaf));
     gate.judge.name("bind", &path, Access::Create)?;
     let own = [own_path(parent.fd.as_fd()).as_bytes(), b"/", &leaf].concat();
-    // The socket's own mode becomes that of its file.
-    fchmod(&socket, mode)?;
+    // The socket's own mode becomes that of its file. No other socket has this one, so a program in another sandbox
+    // cannot put one there that would be taken for this.
+    fchmod(&socket, mode.union(Mode::SUID))?;
     sys::use_address(socket.as_fd(), AddressUse::Bind, &unix_address(&own)?)?;
-    let flags = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    gate.judge.add_created(&statx(&parent.fd, &*leaf, AtFlags::SYMLINK_NOFOLLOW, flags)?);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&parent.fd, &*leaf, flags, Mode::empty())?;
+    let bound = describe(file.as_fd())?.stx_mode.into();
+    if FileType::from_raw_mode(bound) == FileType::Socket && Mode::from_raw_mode(bound).contains(Mode::SUID) {
+        chmod(own_path(file.as_fd()), mode)?;
+        gate.judge.add_created(file.as_fd())?;
+    }
+    fchmod(&socket, mode)?;
     Ok(Answer::Value(0))
 }
 
@@ -222,21 +266,45 @@ fn bind_abstract(caller: &Caller, socket: &OwnedFd, address: &[u8]) -> Result<An
     let bound = rustix::net::SocketAddrUnix::try_from(bound)?;
     if let Some(name) = bound.abstract_name() {
         let name = [&[0], name].concat();
-        caller.gate.sockets.abstract_names.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        caller
+            .gate
+            .sockets
+            .abstract_names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name, fstat(socket)?.st_ino);
     }
     Ok(Answer::Value(0))
+}
+
+/// Returns `true` if a socket still exists, so that its name is its own.
+fn has_abstract_name(caller: &Caller, number: u64) -> bool {
+    let Ok(sockets) = read(caller.gate.resolver.proc.as_fd(), "self/net/unix") else { return false };
+    let number = number.to_string();
+    sockets.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+        fields.nth(6) == Some(number.as_bytes()) && fields.next().is_some_and(|name| name.starts_with(b"@"))
+    })
 }
 
 /// Listens on a socket of the caller, which must not be on the host's network.
 pub(super) fn listen(caller: &Caller, number: u64, backlog: i32) -> Result<Answer, Errno> {
     let socket = caller_socket(caller, number)?;
     let sockets = &caller.gate.sockets;
+    refuse_outside(caller, "listen", socket.as_fd())?;
     if sockets.isolation == Isolation::Shared && sockets.network != Network::Full && !is_unix(socket.as_fd())?
     {
         return Err(caller.gate.judge.deny("listen", b"network", "network not granted"));
     }
     listen_at(&socket, backlog)?;
     Ok(Answer::Value(0))
+}
+
+fn refuse_outside(caller: &Caller, operation: &str, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    if caller.gate.sockets.is_outside(socket)? {
+        return Err(caller.gate.judge.deny(operation, b"network", "connected to a granted port"));
+    }
+    Ok(())
 }
 
 /// Copies a descriptor of the caller.
@@ -252,11 +320,10 @@ fn is_unix(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(sockopt::socket_domain(socket)? == AddressFamily::UNIX)
 }
 
-/// Creates a socket like another one, on the network of the host.
+/// Creates a TCP socket of the same address family as another one, on the network of the host.
 fn twin(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let domain = i32::from(sockopt::socket_domain(socket)?.as_raw());
-    let kind = sockopt::socket_type(socket)?.as_raw().cast_signed();
-    sys::socket(domain, kind, 0)
+    sys::socket(domain, libc::SOCK_STREAM, libc::IPPROTO_TCP)
 }
 
 fn family(address: &[u8]) -> Result<i32, Errno> {
@@ -264,7 +331,7 @@ fn family(address: &[u8]) -> Result<i32, Errno> {
     Ok(u16::from_ne_bytes(*family).into())
 }
 
-fn path_of(name: &[u8]) -> &[u8] {
+fn text_of(name: &[u8]) -> &[u8] {
     name.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 

@@ -19,6 +19,14 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("truncate outside", "python3 -c 'import os; os.truncate(os.environ[\"BASE\"]+\"/outside/file\", 0)'"),
     ("write in the home directory", "echo x > $HOME/.profile"),
     ("link a file outside and write to it", "ln $BASE/outside/file l && echo x > l"),
+    (
+        "write to a pipe outside",
+        "python3 -c 'import os; os.open(os.environ[\"BASE\"]+\"/outside/pipe\", os.O_RDWR|os.O_NONBLOCK)'",
+    ),
+    (
+        "read from a pipe outside",
+        "python3 -c 'import os; os.open(os.environ[\"BASE\"]+\"/outside/pipe\", os.O_NONBLOCK)'",
+    ),
     // Metadata outside the roots.
     ("chmod outside", "chmod 777 $BASE/outside/file"),
     ("chmod of the home directory", "chmod 0 $HOME && chmod 755 $HOME"),
@@ -73,6 +81,10 @@ const SCRIPTS: &[(&str, &str)] = &[
         "exchange a secret",
         "python3 -c 'import ctypes,os; c=ctypes.CDLL(None); r=c.renameat2(-100,b\".env\",-100,b\"readme\",2); assert r==0; open(\"readme\").read()'",
     ),
+    (
+        "rename a socket to a secret's name",
+        "python3 -c 'import socket, os\nos.rename(\"app.sock\", \".env.sock\"); socket.socket(socket.AF_UNIX).connect(\".env.sock\")'",
+    ),
     ("replace a secret", "mv readme .env"),
     ("write a secret", "echo x > .env"),
     ("rename the directory of a secret pattern", "mv keys other && cat other/tls.key"),
@@ -85,6 +97,14 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("hard link to a hook", "ln readme .git/hooks/pre-commit"),
     ("make a git directory elsewhere", "git init -q sub"),
     ("make a file that points to a git directory", "echo 'gitdir: x' > src/.git"),
+    (
+        "move a git directory from the temporary directory",
+        "mkdir -p $TMPDIR/x/.git/hooks && echo x > $TMPDIR/x/.git/hooks/h && python3 -c 'import os; os.rename(os.environ[\"TMPDIR\"]+\"/x\", \"x\")'",
+    ),
+    (
+        "exchange a directory with one of the temporary directory",
+        "mkdir -p x $TMPDIR/x/.git/hooks && python3 -c 'import ctypes,os; c=ctypes.CDLL(None); assert c.renameat2(-100,b\"x\",-100,(os.environ[\"TMPDIR\"]+\"/x\").encode(),2)==0'",
+    ),
     ("replace the git directory", "mv .git g && mkdir .git"),
     ("move hooks into place", "mkdir -p m/hooks && echo x > m/hooks/h && mv m .git/modules"),
     ("link a directory of git", "rm -rf .git/modules; mkdir m && ln -s ../m .git/modules"),
@@ -164,5 +184,50 @@ fn scene() -> Scene {
         std::fs::write(scene.path(secret), "hidden").unwrap();
     }
     scene.policy.names.patterns.push("keys/*.key".to_owned());
+    assert!(scene.run_outside("mkfifo $BASE/outside/pipe"));
+    scene.listen("work/app.sock");
     scene
+}
+
+/// Attempts to change guarded files by their real names, where others lead to them.
+const LED_TO: &[(&str, &str, &str)] = &[
+    (
+        "hooks behind a symlink",
+        "mkdir hooks && rm -rf .git/hooks && ln -s ../hooks .git/hooks",
+        "echo x > hooks/pre-commit",
+    ),
+    (
+        "hooks that the config names",
+        "mkdir hooks && git config core.hooksPath hooks",
+        "echo x > hooks/pre-commit",
+    ),
+    (
+        "hooks of a git directory elsewhere",
+        "mkdir store && mv .git store/g && echo gitdir: store/g > .git",
+        "echo x > store/g/hooks/pre-commit",
+    ),
+    (
+        "its directory",
+        "mkdir store && mv .git store/g && echo gitdir: store/g > .git",
+        "mv store other && echo x > other/g/hooks/pre-commit",
+    ),
+    ("editor tasks behind a symlink", "mkdir editor && ln -s editor .vscode", "echo x > editor/tasks.json"),
+    ("another case", "true", "mkdir -p .VSCode && echo x > .VSCode/tasks.json"),
+];
+
+#[test]
+fn guards_follow_what_leads_to_files() {
+    for (name, prepare, attempt) in LED_TO {
+        let prepared = || {
+            let scene = Scene::new();
+            scene.init_git();
+            assert!(scene.run_outside(prepare), "{name}");
+            scene
+        };
+        assert!(prepared().run_outside(attempt), "{name}");
+        for profile in profiles().iter().copied() {
+            let outcome = prepared().run(profile, attempt);
+            assert_ne!(outcome.code, 0, "{name}, {profile:?}: {outcome:?}");
+        }
+    }
 }

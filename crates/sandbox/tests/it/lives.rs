@@ -115,7 +115,7 @@ fn killed_helper_leaves_nothing_that_opens() {
 #[test]
 fn limits_stop_programs_and_are_reported() {
     let python = |code: &str| format!("python3 -c 'import os,time,signal\n{code}'");
-    let forks = "n=0\ntry:\n while n<400:\n  if os.fork()==0: time.sleep(1000)\n  n+=1\nexcept BlockingIOError: pass\nprint(n)";
+    let forks = "n=0\ntry:\n while n<400:\n  if os.fork()==0: time.sleep(1000)\n  n+=1\nexcept BlockingIOError: time.sleep(1)\nprint(n)";
     for profile in profiles().iter().copied() {
         let mut scene = Scene::new();
         scene.policy.limits = Limits { processes: 40, free_disk: 0, ..Limits::default() };
@@ -123,6 +123,7 @@ fn limits_stop_programs_and_are_reported() {
             let outcome = scene.run(profile, &python(forks));
             let count: u32 = outcome.output.trim().parse().unwrap_or(u32::MAX);
             assert!(count < 320, "{outcome:?}");
+            assert_eq!(outcome.limit, Some(Limit::Processes), "{outcome:?}");
         } else {
             let outcome = scene.run(profile, &python("[os.fork() for _ in range(6)]\ntime.sleep(5)"));
             assert!(
@@ -176,5 +177,29 @@ fn programs_that_cannot_start_are_refused() {
         let mut plan = scene.plan(profile, "true");
         plan.program.directory = "/missing".into();
         assert_eq!(scene.refusal(&plan), Refusal { stage: Stage::Directory, path: None, error: 2 });
+    }
+}
+
+#[test]
+fn shared_memory_counts_once_and_is_limited() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        scene.policy.limits = Limits { memory: 200 << 20, free_disk: 0, ..Limits::default() };
+        let script = "python3 -c 'import mmap, os, time\nm=mmap.mmap(-1, 120<<20); os.fork(); os.fork()\n\
+            for i in range(0, len(m), 4096): m[i]=1\ntime.sleep(1)'";
+        let outcome = scene.run(profile, script);
+        assert_eq!((outcome.code, outcome.limit), (0, None), "{profile:?}: {outcome:?}");
+        if profile != Profile::Landlock {
+            let outcome = scene.run(profile, "head -c 150M /dev/zero > /dev/shm/x && echo hidden");
+            assert!(outcome.code != 0 && !outcome.output.contains("hidden"), "{profile:?}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_are_preferred_when_memory_is_short() {
+    for profile in profiles().iter().copied() {
+        let outcome = Scene::new().run(profile, "cat /proc/self/oom_score_adj");
+        assert_eq!(outcome.output, "500\n", "{profile:?}: {outcome:?}");
     }
 }

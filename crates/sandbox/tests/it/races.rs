@@ -103,3 +103,48 @@ fn never_hit(profile: Profile) {
         assert_eq!(outcome.code, 1, "{name}, {profile:?}: {outcome:?}");
     }
 }
+
+/// `move ROUNDS` moves a file to a place where no directory may be; `swap` exchanges it with a directory meanwhile. Exits
+/// with 0 if a directory got there.
+const MOVER: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        puts("up");
+        fflush(stdout);
+        for (;;) renameat2(AT_FDCWD, "f", AT_FDCWD, "d", RENAME_EXCHANGE);
+    }
+    for (long i = 0; i < atol(argv[2]); i++) {
+        rename("f", ".git/modules/x");
+        if (access(".git/modules/x/hooks/h", F_OK) == 0) return 0;
+        unlink(".git/modules/x");
+        close(open("f", O_CREAT | O_WRONLY, 0600));
+    }
+    return 1;
+}
+"#;
+
+#[test]
+fn sandboxes_that_share_a_directory_never_hit() {
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        scene.init_git();
+        std::fs::write(scene.path("work/move.c"), MOVER).unwrap();
+        assert!(
+            scene.run_outside("cc -O1 -o move move.c && mkdir -p d/hooks .git/modules && touch d/hooks/h f")
+        );
+        let mut swapping = scene.start(profile, "exec ./move swap");
+        assert_eq!(swapping.control.next_report().unwrap(), Some(meerkat_sandbox::Report::Ready));
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(&mut swapping.output), &mut String::new())
+            .unwrap();
+        let outcome = scene.run(profile, "./move move 20000");
+        drop(swapping.control);
+        swapping.child.wait().unwrap();
+        assert_eq!(outcome.code, 1, "{profile:?}: {outcome:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Other programs: their sockets, processes, and descriptors are out of reach unless they are granted.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::{Child, Command};
@@ -176,5 +176,130 @@ fn full_network_reaches_loopback_but_no_sockets() {
             if outcome.code == 0 { reached.push(name) } else { wrong.push(outcome) }
         }
         assert_eq!(reached, ["loopback", "loopback over IPv6", "fast open"], "{profile:?}: {wrong:#?}");
+    }
+}
+
+/// Python that connects to a granted port as `s`, and forgets that connection as `forget()`.
+const GRANTED: &str = "import socket as s, ctypes\nt=s.socket(); t.connect((\"127.0.0.1\",GRANTED)); t.recv(1)\n\
+    def forget(s): assert ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16)==0\n";
+
+#[test]
+fn granted_ports_grant_nothing_else() {
+    let granted = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port();
+    let (granted_port, other_port) = (port(granted.local_addr()), port(other.local_addr()));
+    let udp_port = port(datagrams.local_addr());
+    std::thread::spawn(move || {
+        for stream in granted.incoming() {
+            let _ = stream.unwrap().write_all(b"x");
+        }
+    });
+    let after = |code: &str| {
+        let code = GRANTED.replace("GRANTED", &granted_port.to_string()) + code;
+        format!("python3 -c '{code}'")
+    };
+    let attempts = [
+        after(&format!("forget(t); t.connect((\"127.0.0.1\",{other_port}))")),
+        after("forget(t); t.bind((\"127.0.0.1\",0))"),
+        after("forget(t); t.listen()"),
+    ];
+    let udp = format!(
+        "python3 -c 'import socket as s\nu=s.socket(s.AF_INET,s.SOCK_DGRAM); u.connect((\"127.0.0.1\",{granted_port})); u.sendto(b\"x\",(\"127.0.0.1\",{udp_port}))'"
+    );
+    let mut scene = Scene::new();
+    scene.policy.network = Network::Own { loopback: vec![granted_port] };
+    for attempt in &attempts {
+        assert!(scene.run_outside(attempt), "{attempt}");
+    }
+    assert!(scene.run_outside(&udp));
+    assert!(datagrams.recv(&mut [0; 8]).is_ok());
+    for profile in profiles().iter().copied() {
+        for attempt in &attempts {
+            let outcome = scene.run(profile, attempt);
+            assert_ne!(outcome.code, 0, "{profile:?}: {attempt}: {outcome:?}");
+        }
+        scene.run(profile, &udp);
+        assert!(datagrams.recv(&mut [0; 8]).is_err(), "{profile:?}");
+        let outcome = scene.run(profile, &after("print(1)"));
+        assert_eq!((outcome.code, &*outcome.output), (0, "1\n"), "{profile:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn sockets_of_other_protocols_are_refused() {
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        scene.policy.network = Network::Own { loopback: vec![9] };
+        for arguments in
+            ["s.AF_INET,s.SOCK_STREAM,132", "s.AF_INET,s.SOCK_STREAM,262", "s.AF_INET,s.SOCK_DGRAM,136"]
+        {
+            let script = format!(
+                "python3 -c 'import socket as s, errno\ntry: s.socket({arguments}); print(1)\nexcept OSError as e: print(errno.errorcode[e.errno])'"
+            );
+            let outcome = scene.run(profile, &script);
+            assert_eq!(outcome.output, "EPROTONOSUPPORT\n", "{profile:?}, {arguments}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn renamed_memory_of_others_stays_out_of_reach() {
+    let name = format!("/dev/shm/meerkat-renamed-{}", std::process::id());
+    for profile in profiles().iter().copied() {
+        std::fs::write(&name, "hidden").unwrap();
+        let scene = Scene::new();
+        let outcome = scene.run(profile, &format!("mv {name} /dev/shm/.env.x && cat /dev/shm/.env.x"));
+        let _ = std::fs::remove_file("/dev/shm/.env.x");
+        let _ = std::fs::remove_file(&name);
+        assert!(outcome.code != 0 && !outcome.output.contains("hidden"), "{profile:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn abstract_names_of_closed_sockets_are_forgotten() {
+    for profile in profiles().iter().copied() {
+        let scene = Scene::new();
+        let name = format!("meerkat-reused-{}-{}", std::process::id(), scene.root().display());
+        let script = format!(
+            "mkfifo p q; python3 -c 'import socket as s\na=s.socket(s.AF_UNIX); a.bind(\"\\0{name}\"); a.listen()\n\
+             s.socket(s.AF_UNIX).connect(\"\\0{name}\"); print(\"own\", flush=True); a.close()\n\
+             open(\"p\",\"w\").close(); open(\"q\").read(); s.socket(s.AF_UNIX).connect(\"\\0{name}\"); print(\"hidden\")'"
+        );
+        let running = scene.start(profile, &script);
+        let wait_for = |name: &str| {
+            while !scene.path(name).exists() {
+                std::thread::yield_now();
+            }
+        };
+        wait_for("work/q");
+        std::fs::read(scene.path("work/p")).unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _other = UnixListener::bind_addr(&address).unwrap();
+        std::fs::write(scene.path("work/q"), "").unwrap();
+        let outcome = running.finish();
+        assert!(outcome.output.starts_with("own\n") && !outcome.output.contains("hidden"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn granted_directories_of_devices_can_be_used() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_usable = |path: &str| {
+        std::fs::File::open(path).is_ok_and(|file| file.metadata().unwrap().file_type().is_char_device())
+    };
+    if !is_usable("/dev/net/tun") {
+        return;
+    }
+    for profile in profiles().iter().copied() {
+        let mut scene = Scene::new();
+        let script = "head -c 0 /dev/net/tun && mknod /dev/net/x p";
+        let outcome = scene.run(profile, script);
+        assert!(outcome.code != 0 && !outcome.output.contains("mknod"), "{profile:?}: {outcome:?}");
+        scene.policy.devices = vec!["/dev/net".into()];
+        let outcome = scene.run(profile, script);
+        assert!(outcome.code != 0 && outcome.output.contains("mknod"), "{profile:?}: {outcome:?}");
     }
 }

@@ -1,6 +1,9 @@
 //! A scene with a workspace, a home directory, secrets, and a file outside; and programs in it.
 
+use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -44,6 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The directories of a test.
 pub(crate) struct Scene {
     base: tempfile::TempDir,
+    listeners: Vec<UnixListener>,
     pub(crate) policy: SandboxPolicy,
 }
 
@@ -81,13 +85,14 @@ impl Scene {
                 roots: vec![root.join("work")],
                 places: vec![root.join("home/.ssh")],
                 patterns: [".env", ".env.*", "!.env.example"].map(str::to_owned).to_vec(),
+                ..Names::default()
             },
             network: Network::Own { loopback: Vec::new() },
             sockets: Vec::new(),
             devices: Vec::new(),
             limits: Limits { free_disk: 0, ..Limits::default() },
         };
-        Self { base, policy }
+        Self { base, listeners: Vec::new(), policy }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -96,6 +101,16 @@ impl Scene {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
+    }
+
+    /// Listens on a socket, as a program outside.
+    pub(crate) fn listen(&mut self, name: &str) {
+        // The path may be too long for an address.
+        let at = |directory: &File| {
+            format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.rsplit('/').next().unwrap())
+        };
+        let directory = File::open(self.path(name).parent().unwrap()).unwrap();
+        self.listeners.push(UnixListener::bind(at(&directory)).unwrap());
     }
 
     /// Turns the workspace into a git repository, which a program in the sandbox cannot.

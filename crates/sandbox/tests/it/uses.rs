@@ -5,7 +5,7 @@ use meerkat_sandbox::Profile;
 use crate::support::{Scene, profiles};
 
 /// A name, a script, and its output.
-const USES: [(&str, &str, &str); 17] = [
+const USES: [(&str, &str, &str); 19] = [
     (
         "compile and run at once",
         "printf 'int main(){return 0;}' > src/a.c && for i in 1 2 3 4 5; do gcc -o a src/a.c && ./a || exit 1; done; echo ok",
@@ -74,6 +74,12 @@ const USES: [(&str, &str, &str); 17] = [
         "cat\nx\nsh\n",
     ),
     ("pipes to a descriptor", "echo y > /dev/stdout; echo z | tee /dev/stderr 2>/dev/null", "y\nz\n"),
+    ("output that nobody reads ends a program", "while :; do echo y; done | head -1", "y\n"),
+    (
+        "directories of the temporary directory are moved",
+        "mkdir -p $TMPDIR/d/e && echo x > $TMPDIR/d/e/f && mv $TMPDIR/d d && cat d/e/f && mv d $TMPDIR/g && cat $TMPDIR/g/e/f",
+        "x\nx\n",
+    ),
     (
         "own secrets",
         "echo A=1 > .env.mine && cat .env.mine && cp .env.example .env.two && mv .env.two .env.three && cat .env.three",
