@@ -1,5 +1,7 @@
 //! Validation of structured output.
 
+mod size;
+
 use std::sync::Arc;
 
 use jsonschema::Validator;
@@ -23,10 +25,16 @@ const MAX_ERRORS: usize = 5;
 
 impl OutputValidator {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, InvalidSchema> {
+        if let Some(reason) = size::excess(&schema.schema) {
+            return Err(InvalidSchema(reason));
+        }
         let validator = jsonschema::draft202012::new(&schema.schema)
             .map_err(|error| InvalidSchema(format!("is not a valid JSON Schema: {error}")))?;
         let supplied = values(&schema.schema);
-        let path = if supplied.is_some_and(|mut values| !values.any(|value| validator.is_valid(value))) {
+        let root = &schema.schema;
+        let can_match =
+            |value: &Value| size::is_expensive(root, value, size::MAX_STEPS) || validator.is_valid(value);
+        let path = if supplied.is_some_and(|mut values| !values.any(can_match)) {
             Some(String::new())
         } else {
             unmatchable(&schema.schema)
@@ -58,12 +66,22 @@ impl OutputValidator {
     }
 
     fn check(&self, value: &Value) -> Result<(), String> {
+        let root = &self.schema.schema;
+        if size::is_expensive(root, value, size::MAX_STEPS) {
+            return Err("it is nested too deeply to be validated with the recursive schema".to_owned());
+        }
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
         let describe = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             if path.is_empty() { error.to_string() } else { format!("at `{path}`: {error}") }
         };
+        if size::is_expensive(root, value, size::MAX_LISTED) {
+            return self.validator.validate(value).map_err(describe);
+        }
         let errors: Vec<_> = self.validator.iter_errors(value).take(MAX_ERRORS).map(describe).collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+        Err(errors.join("; "))
     }
 
     /// Unwraps a value nested under the schema's name, as models often write it.
@@ -233,6 +251,16 @@ mod tests {
             json!({"type": "object", "properties": {"a": false}}),
         ];
         possible.into_iter().for_each(|schema| drop(validator(schema)));
+    }
+
+    #[test]
+    fn repeated_recursion_is_bounded() {
+        let part = json!({"properties": {"x": {"$ref": "#"}}});
+        let validator = validator(json!({"type": "object", "allOf": [part, part, {"$ref": "#/allOf/0"}]}));
+        let nested = |depth| format!("{}{{}}{}", "{\"x\":".repeat(depth), "}".repeat(depth));
+        assert!(validator.validate(&nested(5)).is_ok());
+        let reason = validator.validate(&nested(60)).unwrap_err();
+        assert_eq!(reason, "it is nested too deeply to be validated with the recursive schema");
     }
 
     #[test]
