@@ -49,6 +49,7 @@ const QUEUE: usize = 1024;
 /// A database that is open for writing, and the owner of the leases taken in it.
 pub(crate) struct OpenWriter {
     connection: Connection,
+    presence: Presence,
     owner: Owner,
 }
 
@@ -59,12 +60,13 @@ impl OpenWriter {
     /// Returns an error if the file is damaged, newer than this build, not a Meerkat database, not writable, or missing
     /// although it was created. The file is not changed then.
     pub(crate) fn new(path: &Path, mark: StoreMark, owner: Owner) -> Result<Self, Error> {
-        Ok(Self { connection: open::writer(path, mark)?, owner })
+        let (connection, presence) = Presence::open(path, || open::writer(path, mark))?;
+        Ok(Self { connection, presence, owner })
     }
 
     fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
-        let presence = Presence::new(&path);
-        Writer { connection: self.connection, peers, path, presence, _owner: self.owner }
+        let Self { connection, presence, owner } = self;
+        Writer { connection, peers, path, presence, _owner: owner }
     }
 }
 
