@@ -12,6 +12,7 @@ use meerkat_mcp_server::{LazyRuntime, Server};
 use meerkat_telemetry::{LineSink, LogFilter, LogFormat, Settings, Telemetry, TelemetryOptions};
 
 use crate::env;
+use crate::memory;
 use crate::out;
 use crate::scope::{Scope, Surface};
 
@@ -140,7 +141,10 @@ pub(crate) async fn listen(
         let line = token.connect_line(address);
         line.iter().for_each(|line| out::print_token(&format!("{}: {line}", surface.name())));
     };
-    server.listen(listen, announce).await
+    tokio::select! {
+        served = server.listen(listen, announce) => served,
+        () = memory::trim_forever() => Ok(()),
+    }
 }
 
 /// Log of a command if the environment does not configure it.
