@@ -185,8 +185,7 @@ fn reached<'a>(
         let expected = named.get(name).and_then(|part| part.get("const"));
         expected.zip(members.get(name)).is_some_and(|(expected, found)| expected != found)
     };
-    let first =
-        |names: &Map<String, Value>| names.keys().position(|name| is_other(name)).unwrap_or(usize::MAX);
+    let first = |names: &Map<String, Value>| names.keys().position(&is_other).unwrap_or(usize::MAX);
     let (in_schema, in_value) = (first(named), first(members));
     let checked = members.iter().enumerate().filter_map(|(at, (name, member))| {
         let part = named.get(name)?;
