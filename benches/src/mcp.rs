@@ -15,6 +15,12 @@ const CLIENTS: usize = 200;
 const RUNS: usize = 5;
 /// Number of commits per run: the opening, and the final response.
 const COMMITS: usize = 2;
+/// Limits for the memory of a server after runs, in MB; and runs per client for the second one, with full effort.
+const RUN_MEMORY: f64 = 25.0;
+const LONG_RUNS: usize = 45;
+const LONG_RUN_MEMORY: f64 = 40.0;
+/// Time after which a server must have returned free memory to the system.
+const TRIM_TIMEOUT: Duration = Duration::from_secs(40);
 /// Memory limit for an idle server, in MB.
 const MEMORY: f64 = 15.0;
 /// Number of clients that do not read, and of sessions created meanwhile, with the limit for the server's memory in MB.
@@ -84,28 +90,36 @@ fn many_clients(effort: Effort) -> Result<(), Failure> {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let runs = effort.rounds(RUNS);
     let begin = Instant::now();
-    let times = tokio.block_on(async {
-        let mut clients = tokio::task::JoinSet::new();
-        for _ in 0..CLIENTS {
-            clients.spawn(client(server.address.clone(), runs));
-        }
-        let mut all = Times::default();
-        while let Some(times) = clients.join_next().await {
-            times??.into_iter().for_each(|time| all.push(time));
-        }
-        Ok::<_, Failure>(all)
-    })?;
+    let times = tokio.block_on(clients(&server.address, runs))?;
     let count = CLIENTS * runs;
     let each = begin.elapsed().as_secs_f64() / count as f64;
     let ratio = bare.median().as_secs_f64() / each;
     report(&format!("{count} runs from {CLIENTS} clients over HTTP"), "no error");
     report("their 99th percentile", &format!("{:?}", times.percentile(99)));
     report("their throughput, vs. their commits alone", &format!("{ratio:.2} x ({:.0} runs/s)", 1.0 / each));
-    report("memory of rkat-mcp afterward", &format!("{:.1} MB", server.memory() as f64 / 1024.0));
+    server.check_memory(&format!("{count} runs"), RUN_MEMORY, effort)?;
+    if effort == Effort::Full {
+        tokio.block_on(clients(&server.address, LONG_RUNS))?;
+        let count = count + CLIENTS * LONG_RUNS;
+        server.check_memory(&format!("{count} runs"), LONG_RUN_MEMORY, effort)?;
+    }
     Ok(())
 }
 
-/// Measures memory while clients that never read, half of them with an open stream, are notified of new sessions.
+/// Performs runs of concurrent clients, and returns their durations.
+async fn clients(address: &str, runs: usize) -> Result<Times, Failure> {
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(client(address.to_owned(), runs));
+    }
+    let mut all = Times::default();
+    while let Some(times) = clients.join_next().await {
+        times??.into_iter().for_each(|time| all.push(time));
+    }
+    Ok(all)
+}
+
+/// Measures memory while clients with an open stream that never read are notified of new sessions.
 fn idle_clients(effort: Effort) -> Result<(), Failure> {
     let dir = dir()?;
     let server = Http::start(Command::new(program("rkat-mcp")?).arg("--state-root").arg(dir.path()))?;
@@ -113,9 +127,8 @@ fn idle_clients(effort: Effort) -> Result<(), Failure> {
     let count = effort.rounds(IDLE_CLIENTS);
     let streams = tokio.block_on(async {
         let mut streams = Vec::new();
-        for number in 0..count {
-            let stream = idle_client(&server.address).await?;
-            streams.extend((number % 2 == 0).then_some(stream));
+        for _ in 0..count {
+            streams.push(idle_client(&server.address).await?);
         }
         client(server.address.clone(), count).await?;
         Ok::<_, Failure>(streams)
@@ -247,6 +260,21 @@ impl Http {
         let address = line.split("http://").nth(1).and_then(|rest| rest.trim().strip_suffix("/mcp"));
         let address = address.ok_or_else(|| format!("no listening address in: {line}"))?.to_owned();
         Ok(Self { child, address })
+    }
+
+    /// Reports the memory after some work; with full effort, waits until it is within a limit.
+    fn check_memory(&self, work: &str, limit: f64, effort: Effort) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let megabytes = || self.memory() as f64 / 1024.0;
+        while effort == Effort::Full && megabytes() > limit && begin.elapsed() < TRIM_TIMEOUT {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let found = megabytes();
+        report(&format!("memory of rkat-mcp after {work} (target {limit:.0} MB)"), &format!("{found:.1} MB"));
+        if found > limit && effort == Effort::Full {
+            return Err(format!("memory of rkat-mcp after {work}: {found:.1} MB is over {limit:.0}").into());
+        }
+        Ok(())
     }
 
     fn memory(&self) -> u64 {

@@ -89,7 +89,8 @@ impl Server {
     /// allows too few open files.
     pub async fn listen(&self, listen: Listen, announce: impl FnOnce(SocketAddr)) -> Result<(), ListenError> {
         http::raise_file_limit();
-        let few_files = http::check_file_limit()?;
+        let limits = Limits::default();
+        let few_files = http::check_file_limit(limits.connections)?;
         let token = listen.token.secret().map(Token::new).transpose()?;
         let bound = TcpListener::bind(&listen.address).await;
         let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
@@ -100,7 +101,7 @@ impl Server {
         announce(address);
         few_files.iter().for_each(|warning| self.layer.service().log(warning));
         let closing = CancellationToken::new();
-        let serving = self.serve_http(listener, access, Limits::default(), closing.clone());
+        let serving = self.serve_http(listener, access, limits, closing.clone());
         tokio::pin!(serving);
         tokio::select! {
             () = &mut serving => return Ok(()),

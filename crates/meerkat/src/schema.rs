@@ -1,5 +1,7 @@
 //! Validation of structured output.
 
+mod size;
+
 use std::sync::Arc;
 
 use jsonschema::{ValidationError, Validator};
@@ -16,21 +18,23 @@ pub struct InvalidSchema(pub(crate) String);
 pub(crate) struct OutputValidator {
     schema: Arc<OutputSchema>,
     validator: Arc<Validator>,
-    /// Number of values in the schema.
-    size: usize,
 }
 
 /// Maximum number of validation errors reported to the model.
 const MAX_ERRORS: usize = 5;
-/// Maximum number of pairs of a schema's part and a value for which errors are collected.
-const MAX_PAIRS: usize = 250_000;
 
 impl OutputValidator {
     pub(crate) fn new(schema: OutputSchema) -> Result<Self, InvalidSchema> {
+        if let Some(reason) = size::excess(&schema.schema) {
+            return Err(InvalidSchema(reason));
+        }
         let validator = jsonschema::draft202012::new(&schema.schema)
             .map_err(|error| InvalidSchema(format!("is not a valid JSON Schema: {}", describe(&error))))?;
         let supplied = values(&schema.schema);
-        let path = if supplied.is_some_and(|mut values| !values.any(|value| validator.is_valid(value))) {
+        let root = &schema.schema;
+        let can_match =
+            |value: &Value| size::is_expensive(root, value, size::MAX_STEPS) || validator.is_valid(value);
+        let path = if supplied.is_some_and(|mut values| !values.any(can_match)) {
             Some(String::new())
         } else {
             unmatchable(&schema.schema)
@@ -38,8 +42,7 @@ impl OutputValidator {
         if let Some(path) = path {
             return Err(InvalidSchema(format!("cannot be met: no value matches `#{}`", excerpt(&path))));
         }
-        let size = count(&schema.schema);
-        Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator), size })
+        Ok(Self { schema: Arc::new(schema), validator: Arc::new(validator) })
     }
 
     pub(crate) fn schema(&self) -> Arc<OutputSchema> {
@@ -59,15 +62,19 @@ impl OutputValidator {
     /// Drops `null` for optional properties, which providers write if they must fill every property.
     fn without_nulls(&self, mut value: Value) -> Option<Value> {
         drop_optional_nulls(&mut value, &self.schema.schema);
-        self.validator.is_valid(&value).then_some(value)
+        self.check(&value).is_ok().then_some(value)
     }
 
     fn check(&self, value: &Value) -> Result<(), String> {
+        let root = &self.schema.schema;
+        if size::is_expensive(root, value, size::MAX_STEPS) {
+            return Err("it is too large or too deep to be validated with the schema".to_owned());
+        }
         if self.validator.is_valid(value) {
             return Ok(());
         }
         // The validator collects the errors of every value and of every alternative before it returns the first one.
-        if count(value).saturating_mul(self.size) > MAX_PAIRS {
+        if size::is_expensive(root, value, size::MAX_LISTED) {
             return Err("it does not match the schema".to_owned());
         }
         let located = |error: ValidationError<'_>| {
@@ -82,22 +89,13 @@ impl OutputValidator {
     fn unwrapped(&self, value: &Value) -> Option<Value> {
         let object = value.as_object().filter(|object| object.len() == 1)?;
         let inner = object.get(self.schema.name.as_deref()?)?;
-        self.validator.is_valid(inner).then(|| inner.clone())
+        self.check(inner).is_ok().then(|| inner.clone())
     }
 }
 
 /// Describes an error, with only the start of the value.
 fn describe(error: &ValidationError<'_>) -> String {
     excerpt_message(&error.masked_with(excerpt(&error.instance().to_string())).to_string())
-}
-
-/// Returns the number of values in a value, including itself.
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(count).sum(),
-        Value::Object(object) => object.values().map(count).sum(),
-        _ => 0,
-    }
 }
 
 /// Returns the values that a schema lists, if it lists them.
@@ -270,8 +268,18 @@ mod tests {
         assert!(reason.ends_with("; at `/1`: 7 is not of type \"string\""), "{reason}");
         // Each item has an error for each alternative.
         let alternatives = validator(json!({"items": {"anyOf": vec![json!({"type": "string"}); 100]}}));
-        let reason = alternatives.validate(&json!(vec![1; 100_000]).to_string()).unwrap_err();
+        let reason = alternatives.validate(&json!(vec![1; 10_000]).to_string()).unwrap_err();
         assert_eq!(reason, "it does not match the schema");
+    }
+
+    #[test]
+    fn repeated_recursion_is_bounded() {
+        let part = json!({"properties": {"x": {"$ref": "#"}}});
+        let validator = validator(json!({"type": "object", "allOf": [part, part, {"$ref": "#/allOf/0"}]}));
+        let nested = |depth| format!("{}{{}}{}", "{\"x\":".repeat(depth), "}".repeat(depth));
+        assert!(validator.validate(&nested(5)).is_ok());
+        let reason = validator.validate(&nested(60)).unwrap_err();
+        assert_eq!(reason, "it is too large or too deep to be validated with the schema");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use meerkat_mcp_server::{LazyRuntime, Server};
 use meerkat_telemetry::{LineSink, LogFilter, LogFormat, Settings, Telemetry, TelemetryOptions};
 
 use crate::env;
+use crate::memory;
 use crate::out;
 use crate::scope::{Scope, Surface};
 
@@ -156,7 +157,10 @@ pub(crate) async fn listen(
             }
         }
     };
-    server.listen(listen, announce).await
+    tokio::select! {
+        served = server.listen(listen, announce) => served,
+        () = memory::trim_forever() => Ok(()),
+    }
 }
 
 /// Log of a command if the environment does not configure it.

@@ -10,6 +10,7 @@ mod env;
 mod error;
 mod locate;
 mod mcp_server;
+mod memory;
 mod out;
 mod parent;
 mod render;

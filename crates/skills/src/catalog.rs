@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::snapshot::{Policy, Snapshot};
 use crate::source::{Ignored, ScanResult, Source};
@@ -122,6 +124,18 @@ impl Catalog {
         let catalog = self.clone();
         // This fails only if a source panicked; then the snapshot is still empty.
         tokio::task::spawn_blocking(move || catalog.snapshot()).await.unwrap_or(latest)
+    }
+
+    /// Returns the latest snapshot. Waits for the first scan, up to a limit; the scan then continues.
+    pub async fn load_within(&self, limit: Duration) -> Option<Arc<Snapshot>> {
+        if self.latest().generation() == 0 && self.shared.scan.try_lock().is_err() {
+            // Do not block another thread until the scan ends.
+            let mut snapshots = self.subscribe();
+            let scanned =
+                timeout(limit, snapshots.wait_for(|snapshot| snapshot.generation() > 0)).await.ok()?;
+            return scanned.ok().map(|snapshot| Arc::clone(&snapshot));
+        }
+        timeout(limit, self.load()).await.ok()
     }
 
     /// Returns the latest snapshot without scanning. Before the first scan it is empty, with the generation 0.

@@ -3,6 +3,7 @@
 //! If no skills are available, no tools are provided.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use meerkat_core::{
     BoxFuture, Invocation, Tool, ToolDef, ToolFailure, ToolImpact, ToolOutput, ToolSource, input_schema,
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 
 use crate::{Catalog, Error, SkillFilter, SkillKey, SkillName, Snapshot, SourceId, Trust, view};
 
+/// Time that a tool waits for the first scan.
+const SCAN_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum number of skills in a result of `browse_skills`.
 const PAGE: usize = 100;
 
@@ -148,7 +151,11 @@ impl Tool for SkillTool {
     fn call(&self, invocation: Invocation) -> BoxFuture<'_, ToolOutput> {
         let (kind, offered, catalog) = (self.kind, self.offered, self.catalog.clone());
         Box::pin(async move {
-            let work = move || kind.answer(&catalog.snapshot(), offered, invocation.call.args);
+            let Some(snapshot) = catalog.load_within(SCAN_LIMIT).await else {
+                let message = "the scan for skills is still running; try again later";
+                return ToolOutput::failure(ToolFailure::Unavailable, message);
+            };
+            let work = move || kind.answer(&snapshot, offered, invocation.call.args);
             tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
                 ToolOutput::failure(ToolFailure::ExecutionFailed, &format!("reading skills failed: {error}"))
             })

@@ -107,7 +107,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The realm's files were deleted or replaced while this process had them open.
-    #[error("database `{}` was deleted or replaced while this process was using it", path.display())]
+    #[error("database `{}` or its realm was deleted or replaced while this process was using it", path.display())]
     StoreReplaced {
         /// The database file.
         path: PathBuf,
@@ -299,7 +299,8 @@ impl Error {
             Self::NotABackup { .. } => "use a file that `rkat realm backup` wrote".to_owned(),
             Self::RealmInUse(_) => "stop the processes that use it, or force the deletion".to_owned(),
             Self::RealmPath { .. } => {
-                "symlinks are not followed out of the state root: remove it manually".to_owned()
+                "symlinks are not followed out of the state root: move what it leads to here, or use another state root"
+                    .to_owned()
             }
             _ => return None,
         })

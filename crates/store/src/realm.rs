@@ -11,6 +11,7 @@ mod backup;
 mod durable;
 mod inventory;
 mod manifest;
+mod unfinished;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -52,6 +53,9 @@ pub struct RealmOptions {
     /// Id of the owner of leases: a new one each time the realm is opened.
     pub owner: Uuid,
 }
+
+/// Name of the manifest in a realm's directory.
+pub(crate) const MANIFEST: &str = "realm_manifest.json";
 
 /// Name of the token file in a realm's directory. A server may write it before the realm is created.
 pub const TOKEN_FILE: &str = "token";
@@ -114,7 +118,7 @@ impl RealmPaths {
 
     fn at(root: PathBuf) -> Self {
         Self {
-            manifest: root.join("realm_manifest.json"),
+            manifest: root.join(MANIFEST),
             database: root.join("sessions.sqlite3"),
             leases: root.join("leases"),
             hub: root.join("hub.json"),

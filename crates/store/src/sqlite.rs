@@ -51,6 +51,7 @@ const QUEUE: usize = 1024;
 /// A database that is open for writing, and the owner of the leases taken in it.
 pub(crate) struct OpenWriter {
     connection: Connection,
+    presence: Presence,
     owner: Owner,
 }
 
@@ -61,13 +62,14 @@ impl OpenWriter {
     /// Returns an error if the file is damaged, newer than this build, not a Meerkat database, not writable, or missing
     /// although it was created. The file is not changed then.
     pub(crate) fn new(path: &Path, mark: StoreMark, owner: Owner) -> Result<Self, Error> {
-        Ok(Self { connection: open::writer(path, mark)?, owner })
+        let (connection, presence) = Presence::open(path, || open::writer(path, mark))?;
+        Ok(Self { connection, presence, owner })
     }
 
     fn into_writer(self, path: PathBuf, peers: Peers) -> Writer {
-        let presence = Presence::new(&path);
+        let Self { connection, presence, owner } = self;
         let failures = FailureLog::default();
-        Writer { connection: self.connection, peers, path, presence, failures, _owner: self.owner }
+        Writer { connection, peers, path, presence, failures, _owner: owner }
     }
 }
 

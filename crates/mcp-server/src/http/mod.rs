@@ -19,6 +19,8 @@ mod sessions;
 mod token;
 mod unread;
 
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +35,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Protocol, Service};
@@ -96,6 +98,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Minimum interval between two log lines about connections that cannot be accepted.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
+type Connected = (TcpStream, SocketAddr);
+
 /// Serves the protocol until `closing` is cancelled. Then waits for `last_work`, which should stop active runs, and for
 /// the responses to be sent.
 pub async fn serve<S: Service>(
@@ -125,8 +129,8 @@ pub async fn serve<S: Service>(
     let router = Frontend { mcp, sessions, access, bodies, readiness, refusals, protocol }.router();
     let capacity = connections(limits.connections);
     let open = Arc::new(Semaphore::new(capacity));
-    let log = |line: &str| log.service().log(line);
-    accept(&listener, &router, (&open, &refused), limits.head, &closing, &log).await;
+    let admit = |accepted| admit(accepted, &router, (&open, &refused), limits.head, &closing);
+    closing.run_until_cancelled(accept(|| listener.accept(), admit, &|line| log.service().log(line))).await;
     drop(listener);
     last_work.await;
     // The last responses may still be in transit; after that, streams that never end are closed.
@@ -149,17 +153,17 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
-/// Checks that the system allows enough open files. Returns a warning if only few clients can be connected.
-pub(crate) fn check_file_limit() -> Result<Option<String>, ListenError> {
+/// Checks that the system allows enough open files. Returns a warning if it allows fewer connections than `wanted`.
+pub(crate) fn check_file_limit(wanted: usize) -> Result<Option<String>, ListenError> {
     let files = file_limit();
     if files < MIN_FILES {
         return Err(ListenError::Files { files, needed: MIN_FILES });
     }
-    let clients = connections(Limits::default().connections);
-    Ok((files < 2 * OTHER_FILES).then(|| {
+    let clients = connections(wanted);
+    Ok((clients < wanted).then(|| {
         format!(
-            "warning: the system allows {files} open files, so at most {clients} clients can connect at a time; raise \
-             the limit (`ulimit -n`)"
+            "warning: the system allows {files} open files, so at most {clients} clients can connect at a time instead \
+             of {wanted}; raise the limit (`ulimit -n`)"
         )
     }))
 }
@@ -174,48 +178,55 @@ fn connections(wanted: usize) -> usize {
     wanted.min(capacity.max(1)).min(Semaphore::MAX_PERMITS)
 }
 
-async fn accept(
-    listener: &TcpListener,
+/// Accepts connections, forever.
+async fn accept<Accepted: Future<Output = io::Result<Connected>>>(
+    next: impl Fn() -> Accepted,
+    admit: impl Fn(Connected),
+    log: &(impl Fn(&str) + Sync),
+) {
+    let (mut spare, mut logged) = (None, None::<Instant>);
+    loop {
+        spare = spare.or_else(|| File::open("/dev/null").ok());
+        let error = match next().await {
+            Ok(accepted) => {
+                admit(accepted);
+                continue;
+            }
+            Err(error) => error,
+        };
+        if logged.is_none_or(|at| at.elapsed() >= REPEAT_INTERVAL) {
+            log(&format!("warning: cannot accept connections: {error}; rejecting clients"));
+            logged = Some(Instant::now());
+        }
+        // Out of files: the spare one is closed, so that a client can be rejected instead of waiting.
+        drop(spare.take());
+        match timeout(ACCEPT_RETRY, next()).await {
+            Ok(Ok((stream, _))) => reject(stream),
+            Ok(Err(_)) => sleep(ACCEPT_RETRY).await,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Serves a connection, or rejects it if too many are open.
+fn admit(
+    (stream, address): Connected,
     router: &axum::Router,
     (open, refusals): (&Arc<Semaphore>, &Refusals),
     head: Duration,
     closing: &CancellationToken,
-    log: &(impl Fn(&str) + Sync),
 ) {
-    let (mut spare, mut logged) = (None, None::<Instant>);
-    while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                if logged.is_none_or(|at| at.elapsed() >= REPEAT_INTERVAL) {
-                    log(&format!("warning: cannot accept connections: {error}; rejecting clients"));
-                    logged = Some(Instant::now());
-                }
-                // Out of files: the spare one is closed, so that a client can be rejected instead of waiting.
-                drop(spare.take());
-                if let Ok(Ok((stream, _))) = timeout(ACCEPT_RETRY, listener.accept()).await {
-                    reject(stream);
-                }
-                continue;
-            }
-        };
-        spare = spare.or_else(|| std::fs::File::open("/dev/null").ok());
-        // Responses are small and must not wait for a full packet.
-        let _ = stream.set_nodelay(true);
-        match Arc::clone(open).try_acquire_owned() {
-            Ok(permit) => {
-                let serving = connection((stream, address), router.clone(), head, closing.clone());
-                tokio::spawn(async move {
-                    serving.await;
-                    drop(permit);
-                });
-            }
-            Err(_) => {
-                refusals.add(StatusCode::SERVICE_UNAVAILABLE, Some(address));
-                reject(stream);
-            }
-        }
-    }
+    // Responses are small and must not wait for a full packet.
+    let _ = stream.set_nodelay(true);
+    let Ok(permit) = Arc::clone(open).try_acquire_owned() else {
+        refusals.add(StatusCode::SERVICE_UNAVAILABLE, Some(address));
+        return reject(stream);
+    };
+    let serving = connection((stream, address), router.clone(), head, closing.clone());
+    tokio::spawn(async move {
+        serving.await;
+        drop(permit);
+    });
 }
 
 /// Rejects a connection over the limit.
@@ -231,7 +242,7 @@ fn reject(mut stream: TcpStream) {
 }
 
 async fn connection(
-    (stream, address): (TcpStream, SocketAddr),
+    (stream, address): Connected,
     router: axum::Router,
     head: Duration,
     closing: CancellationToken,
@@ -258,4 +269,25 @@ async fn connection(
 #[must_use]
 pub fn is_local(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_to_accept_are_retried_after_a_pause() {
+        let (attempts, lines) = (Cell::new(0), std::sync::Mutex::new(Vec::new()));
+        let next = || {
+            attempts.set(attempts.get() + 1);
+            std::future::ready(Err(io::Error::from(rustix::io::Errno::MFILE)))
+        };
+        let log = |line: &str| lines.lock().unwrap().push(line.to_owned());
+        let accepting = accept(next, |_| unreachable!(), &log);
+        assert!(timeout(10 * ACCEPT_RETRY, accepting).await.is_err());
+        assert!(attempts.get() <= 22, "{attempts:?}");
+        assert_eq!(lines.lock().unwrap().len(), 1);
+    }
 }

@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 
 /// Maximum number of resources that one client may watch.
 pub(super) const MAX_WATCHED: usize = 1024;
+/// Maximum length of the URI of a watched resource in bytes.
+pub(super) const MAX_URI: usize = 2048;
 
 /// Kind of change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,10 +135,11 @@ impl Subscription {
         lock(&self.mailbox.waiting).pop_first()
     }
 
-    /// Watches a resource. Returns `false` if the limit is reached.
+    /// Watches a resource. Returns `false` if a limit is reached.
     pub(super) fn watch(&self, uri: String) -> bool {
         let mut wanted = lock(&self.mailbox.wanted);
-        if wanted.uris.len() >= MAX_WATCHED && !wanted.uris.contains(&uri) {
+        let is_full = wanted.uris.len() >= MAX_WATCHED && !wanted.uris.contains(&uri);
+        if is_full || uri.len() > MAX_URI {
             return false;
         }
         wanted.uris.insert(uri);

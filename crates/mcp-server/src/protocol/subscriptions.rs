@@ -9,7 +9,7 @@ use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, ServiceError, SubscriptionContext};
 use tokio::time::Instant;
 
-use super::notifier::{Interest, MAX_WATCHED, Subscription};
+use super::notifier::{Interest, MAX_URI, MAX_WATCHED, Subscription};
 use super::{ChangeNotification, Notifier};
 
 /// Minimum interval between notifications of a client; repeated changes are merged in the meantime.
@@ -69,12 +69,18 @@ pub(super) async fn listen(notices: &Notifier, context: &SubscriptionContext) ->
 
 /// Returns the error for a subscription over the limit.
 pub(super) fn limit_error() -> ErrorData {
-    let message = format!("a client may watch at most {MAX_WATCHED} resources; unsubscribe from some first");
+    let message = format!(
+        "a client may watch at most {MAX_WATCHED} resources, with URIs of at most {MAX_URI} bytes; unsubscribe from some \
+         first"
+    );
     ErrorData::invalid_params(message, None)
 }
 
 fn is_too_much(filter: &SubscriptionFilter) -> bool {
-    filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_WATCHED)
+    filter
+        .resource_subscriptions
+        .as_ref()
+        .is_some_and(|uris| uris.len() > MAX_WATCHED || uris.iter().any(|uri| uri.len() > MAX_URI))
 }
 
 fn wanted(filter: &SubscriptionFilter) -> Interest {

@@ -5,6 +5,8 @@
 
 #![expect(deprecated, reason = "clients of older revisions receive events as log messages")]
 
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use meerkat::{AgentEvent, EventEnvelope, EventSink};
@@ -18,12 +20,55 @@ use crate::protocol::Request;
 
 /// Maximum number of queued events for a slow client.
 const QUEUE_SIZE: usize = 1024;
+/// Maximum number of bytes of queued events, unless a single event is longer.
+const QUEUE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Sender of events as log messages, in order and independent of the run.
 pub(crate) struct EventStream {
-    sender: mpsc::Sender<EventEnvelope>,
+    queue: Queue,
     lost: Arc<Mutex<Option<DroppedEvents>>>,
     forwarder: JoinHandle<()>,
+}
+
+/// Sender of a queue that is bounded in events and in bytes.
+#[derive(Clone)]
+struct Queue {
+    sender: mpsc::Sender<(EventEnvelope, usize)>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    /// Adds an event, or returns it if there is no room. The sinks of a stream add one event at a time.
+    fn push(&self, event: EventEnvelope) -> Result<(), EventEnvelope> {
+        let bytes = size(&event);
+        let queued = self.bytes.load(Ordering::Relaxed);
+        if queued > 0 && queued + bytes > QUEUE_BYTES {
+            return Err(event);
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.sender.try_send((event, bytes)).map_err(|unsent| {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            unsent.into_inner().0
+        })
+    }
+}
+
+/// Returns the length of an event as JSON.
+fn size(event: &EventEnvelope) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Writing to a counter cannot fail.
+    let _ = serde_json::to_writer(&mut count, event);
+    count.0
 }
 
 /// Events that were dropped because the queue was full.
@@ -42,29 +87,32 @@ impl EventStream {
 
     /// Creates a stream that passes events to `send`, one at a time.
     fn to<F: Future<Output = ()> + Send>(send: impl Fn(EventEnvelope) -> F + Send + 'static) -> Self {
-        let (sender, mut receiver) = mpsc::channel::<EventEnvelope>(QUEUE_SIZE);
+        let (sender, mut receiver) = mpsc::channel::<(EventEnvelope, usize)>(QUEUE_SIZE);
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let queue = Queue { sender, bytes: Arc::clone(&bytes) };
         let lost: Arc<Mutex<Option<DroppedEvents>>> = Arc::default();
         let rest = Arc::clone(&lost);
         let forwarder = tokio::spawn(async move {
-            while let Some(event) = receiver.recv().await {
+            while let Some((event, length)) = receiver.recv().await {
                 send(event).await;
+                bytes.fetch_sub(length, Ordering::Relaxed);
             }
             let rest = lock(&rest).take();
             if let Some(lost) = rest {
                 send(lost.notice()).await;
             }
         });
-        Self { sender, lost, forwarder }
+        Self { queue, lost, forwarder }
     }
 
     pub(crate) fn sink(&self) -> EventSink {
-        let (sender, lost) = (self.sender.clone(), Arc::clone(&self.lost));
-        Arc::new(move |event| pass_on(&sender, &mut lock(&lost), event))
+        let (queue, lost) = (self.queue.clone(), Arc::clone(&self.lost));
+        Arc::new(move |event| pass_on(&queue, &mut lock(&lost), event))
     }
 
     /// Waits until all events are sent and drops are reported; all sinks must be dropped before.
     pub(crate) async fn finish(self) {
-        drop(self.sender);
+        drop(self.queue);
         let _ = self.forwarder.await;
     }
 }
@@ -79,15 +127,17 @@ impl DroppedEvents {
     }
 }
 
-fn pass_on(sender: &mpsc::Sender<EventEnvelope>, lost: &mut Option<DroppedEvents>, event: EventEnvelope) {
-    if lost.as_ref().is_some_and(|lost| sender.try_send(lost.notice()).is_ok()) {
+fn pass_on(queue: &Queue, lost: &mut Option<DroppedEvents>, event: EventEnvelope) {
+    // One notice for many events: a notice is short, and the next event may be long.
+    let has_room = queue.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES / 2;
+    if lost.as_ref().is_some_and(|lost| has_room && queue.push(lost.notice()).is_ok()) {
         *lost = None;
     }
     match lost {
         Some(lost) => *lost = DroppedEvents { count: lost.count + 1, last: event },
         None => {
-            if let Err(unsent) = sender.try_send(event) {
-                *lost = Some(DroppedEvents { count: 1, last: unsent.into_inner() });
+            if let Err(last) = queue.push(event) {
+                *lost = Some(DroppedEvents { count: 1, last });
             }
         }
     }
@@ -146,5 +196,23 @@ mod tests {
         let delivered = (1..=QUEUE_SIZE as u64).map(|seq| seq.to_string());
         let truncated = format!("{last} 5 events were lost because the client did not read");
         assert_eq!(*seen, delivered.chain([truncated]).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn queued_bytes_are_bounded() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let own_seen = Arc::clone(&seen);
+        let stream = EventStream::to(move |event| {
+            lock(&own_seen).push(line(&event));
+            std::future::ready(())
+        });
+        let sink = stream.sink();
+        let delta = "x".repeat(QUEUE_BYTES / 4);
+        for seq in 1..=10 {
+            sink(EventEnvelope { payload: AgentEvent::TextDelta { delta: delta.clone() }, ..event(seq) });
+        }
+        drop(sink);
+        stream.finish().await;
+        assert_eq!(*lock(&seen), ["1", "2", "3", "10 7 events were lost because the client did not read"]);
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct InFlight {
     store: Arc<dyn Store>,
     max_concurrent: usize,
     slots: Arc<Semaphore>,
+    /// One for each call that runs, and for as many that block their threads after their timeouts.
+    threads: Arc<Semaphore>,
     model_call: Option<BoxFuture<'static, Input>>,
     /// Text of the latest model call streamed so far.
     streamed: Arc<Mutex<String>>,
@@ -47,6 +49,9 @@ impl InFlight {
             store,
             max_concurrent,
             slots: Arc::new(Semaphore::new(max_concurrent.max(1))),
+            threads: Arc::new(Semaphore::new(
+                max_concurrent.max(1).saturating_mul(2).min(Semaphore::MAX_PERMITS),
+            )),
             model_call: None,
             streamed: Arc::default(),
             backoff: None,
@@ -98,7 +103,7 @@ impl InFlight {
         timeout: Duration,
         hooks: Option<Arc<RunHooks>>,
     ) {
-        let slots = Arc::clone(&self.slots);
+        let (slots, threads) = (Arc::clone(&self.slots), Arc::clone(&self.threads));
         let (emitter, store) = (Arc::clone(&self.emitter), Arc::clone(&self.store));
         let id = invocation.call.id.clone();
         let work = async move {
@@ -110,10 +115,19 @@ impl InFlight {
                 );
             };
             let _slot = slots.acquire().await;
+            let Ok(thread) = threads.try_acquire_owned() else {
+                let message = "the tool was not started, because too many earlier calls of this run still block after \
+                               their timeouts; continue without it";
+                return (id, ToolOutput::failure(ToolFailure::Unavailable, message));
+            };
             let timer = StepTimer::start(invocation.session_id, invocation.run_id);
             let hook_call = hooks.map(|hooks| (hooks, invocation.session_id, invocation.call.clone()));
             // A task of its own, so that the timeout also applies to a tool that blocks its thread.
-            let call = async move { off_worker(tool.call(invocation)).await }.in_current_span();
+            let call = async move {
+                let _thread = thread;
+                off_worker(tool.call(invocation)).await
+            };
+            let call = call.in_current_span();
             let call = AbortOnDropHandle::new(tokio::spawn(call));
             let called = tokio::time::timeout(timeout, call).await;
             timer.finish(Part::Tool, Some(&name));
@@ -140,7 +154,8 @@ impl InFlight {
 
     /// Cancels all work in flight.
     pub(super) fn cancel_all(&mut self) {
-        *self = Self::new(Arc::clone(&self.emitter), Arc::clone(&self.store), self.max_concurrent);
+        let new = Self::new(Arc::clone(&self.emitter), Arc::clone(&self.store), self.max_concurrent);
+        *self = Self { threads: Arc::clone(&self.threads), ..new };
     }
 
     /// Waits for the next result; forever if nothing is in flight.

@@ -10,6 +10,7 @@ use meerkat_core::{
 };
 use meerkat_store::Store;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::media::inline_blobs;
@@ -194,7 +195,7 @@ impl ModelCall {
             Ok(Err(error)) => return Input::Failed(error),
             Err(message) => return self.failed(ModelErrorKind::CallTimeout, message),
         };
-        match self.validator {
+        match self.validator.clone() {
             None => Input::ModelResponded(response),
             Some(validator) => {
                 let text: String = response
@@ -205,8 +206,14 @@ impl ModelCall {
                         _ => None,
                     })
                     .collect();
-                let verdict = validator.validate(&text);
-                Input::Extracted { text, usage: response.usage, verdict }
+                // Large values take long, and must not hold up other runs.
+                let judged = spawn_blocking(move || (validator.validate(&text), text)).await;
+                match judged {
+                    Ok((verdict, text)) => Input::Extracted { text, usage: response.usage, verdict },
+                    Err(_) => {
+                        self.failed(ModelErrorKind::Malformed, "cannot validate the response".to_owned())
+                    }
+                }
             }
         }
     }

@@ -223,3 +223,28 @@ async fn timeout_ends_a_call_that_blocks_its_thread() {
     assert_eq!(world.lines(id).await[2], expected);
     drop(release);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_block_after_their_timeouts_are_bounded() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let started = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = Arc::clone(&started);
+    let block = FnTool::new("block", move |_| {
+        let (blocked, counter) = (Arc::clone(&blocked), Arc::clone(&counter));
+        async move {
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let _ = blocked.lock().unwrap().recv();
+            ToolOutput::text("released")
+        }
+    });
+    let world = World::with(ScriptedModel::new([calls(["block"; 4])]), [block]);
+    world.configure(json!({"tools": {"default_timeout": "100ms", "max_concurrent": 1}})).await;
+    let done = tokio::time::timeout(Duration::from_secs(60), world.create(say("go"))).await;
+    let id = done.expect("the run does not wait for the calls").unwrap().session_id;
+    let results = world.lines(id).await[2].clone();
+    assert_eq!(results.matches("was stopped").count(), 2, "{results}");
+    assert_eq!(results.matches("was not started").count(), 2, "{results}");
+    assert_eq!(started.load(std::sync::atomic::Ordering::Relaxed), 2);
+    drop(release);
+}

@@ -14,6 +14,8 @@ use super::number::{self, Bounds};
 /// Maximum depth of nested schemas, and maximum number of schemas visited in total.
 const MAX_DEPTH: u32 = 64;
 const MAX_NODES: u32 = 5_000;
+/// Maximum number of values copied to merge schemas.
+const MAX_MERGED: usize = 200_000;
 /// Maximum length of strings and of lists.
 const MAX_STRING: u64 = 65_536;
 const MAX_LIST: u64 = 1_000;
@@ -22,8 +24,13 @@ type Object = Map<String, Value>;
 
 /// Creates a value that matches `schema`.
 pub(super) fn instance(schema: &Value) -> Value {
-    let mut generator =
-        Generator { root: schema, open_refs: vec!["#".to_owned()], nodes: MAX_NODES, depth: MAX_DEPTH };
+    let mut generator = Generator {
+        root: schema,
+        open_refs: vec!["#".to_owned()],
+        nodes: MAX_NODES,
+        merged: MAX_MERGED,
+        depth: MAX_DEPTH,
+    };
     generator.make(schema).unwrap_or(Value::Null)
 }
 
@@ -32,6 +39,7 @@ struct Generator<'a> {
     /// References on the path from the root to here. The smallest value never needs one of them again.
     open_refs: Vec<String>,
     nodes: u32,
+    merged: usize,
     depth: u32,
 }
 
@@ -59,7 +67,8 @@ impl<'a> Generator<'a> {
         if let Some(Value::Array(all)) = schema.get("allOf") {
             let mut merged = without(schema, "allOf");
             for part in all {
-                merged = merge(&merged, &self.open(part)?);
+                let part = self.open(part)?;
+                merged = self.merge(merged, &part)?;
             }
             return self.make_object_schema(&merged);
         }
@@ -67,7 +76,11 @@ impl<'a> Generator<'a> {
             if let Some(Value::Array(branches)) = schema.get(key) {
                 let rest = without(schema, key);
                 return branches.iter().find_map(|branch| match branch {
-                    Value::Object(branch) => self.make_object_schema(&merge(&rest, branch)),
+                    Value::Object(branch) => {
+                        self.charge(&rest)?;
+                        let merged = self.merge(rest.clone(), branch)?;
+                        self.make_object_schema(&merged)
+                    }
                     Value::Bool(true) => self.make_object_schema(&rest),
                     _ => None,
                 });
@@ -82,7 +95,10 @@ impl<'a> Generator<'a> {
         }
         let target = self.resolve(reference)?;
         let merged = match target {
-            Value::Object(target) => merge(target, &without(schema, "$ref")),
+            Value::Object(target) => {
+                self.charge(target)?;
+                self.merge(target.clone(), &without(schema, "$ref"))?
+            }
             Value::Bool(true) => without(schema, "$ref"),
             _ => return None,
         };
@@ -97,7 +113,7 @@ impl<'a> Generator<'a> {
     }
 
     /// Returns a part of an `allOf` with its references resolved.
-    fn open(&self, part: &Value) -> Option<Object> {
+    fn open(&mut self, part: &Value) -> Option<Object> {
         let mut part = match part {
             Value::Object(part) => part.clone(),
             Value::Bool(true) => Object::new(),
@@ -107,10 +123,24 @@ impl<'a> Generator<'a> {
             let Some(reference) = part.get("$ref") else {
                 return Some(part);
             };
-            let target = self.resolve(reference.as_str()?)?;
-            part = merge(target.as_object()?, &without(&part, "$ref"));
+            let target = self.resolve(reference.as_str()?)?.as_object()?;
+            self.charge(target)?;
+            part = self.merge(target.clone(), &without(&part, "$ref"))?;
         }
         None
+    }
+
+    /// Merges two schemas into one that requires what both require.
+    fn merge(&mut self, mut a: Object, b: &Object) -> Option<Object> {
+        self.charge(b)?;
+        merge(&mut a, b);
+        Some(a)
+    }
+
+    /// Counts the values of a schema that is copied.
+    fn charge(&mut self, schema: &Object) -> Option<()> {
+        self.merged = self.merged.checked_sub(schema.values().map(count).sum())?;
+        Some(())
     }
 
     fn make_typed(&mut self, schema: &Object) -> Option<Value> {
@@ -271,52 +301,57 @@ fn string(schema: &Object) -> Option<Value> {
     Some(Value::String(text))
 }
 
-/// Merges two schemas into one that requires what both require; if there is no simple form, `b` wins.
-fn merge(a: &Object, b: &Object) -> Object {
-    let mut merged = a.clone();
+/// Merges a schema into another, which then requires what both require; if there is no simple form, `b` wins.
+fn merge(a: &mut Object, b: &Object) {
     for (key, value) in b {
-        let joined = match merged.get(key) {
+        match a.get_mut(key) {
             Some(first) => join(key, first, value),
-            None => value.clone(),
-        };
-        merged.insert(key.clone(), joined);
+            None => drop(a.insert(key.clone(), value.clone())),
+        }
     }
-    merged
 }
 
-fn join(key: &str, a: &Value, b: &Value) -> Value {
-    let chosen = match (key, a, b) {
+fn join(key: &str, a: &mut Value, b: &Value) {
+    let keep_a = match (key, &mut *a, b) {
         ("properties", Value::Object(a), Value::Object(b)) => {
-            let mut all = a.clone();
             for (name, schema) in b {
-                let both = match (a.get(name), schema) {
-                    (Some(Value::Object(a)), Value::Object(b)) => Value::Object(merge(a, b)),
-                    _ => schema.clone(),
-                };
-                all.insert(name.clone(), both);
+                match (a.get_mut(name), schema) {
+                    (Some(Value::Object(a)), Value::Object(b)) => merge(a, b),
+                    _ => drop(a.insert(name.clone(), schema.clone())),
+                }
             }
-            return Value::Object(all);
+            true
         }
         ("required" | "allOf", Value::Array(a), Value::Array(b)) => {
-            return a.iter().chain(b).cloned().collect();
+            a.extend_from_slice(b);
+            true
         }
         ("enum", Value::Array(a), Value::Array(b)) => {
-            return a.iter().filter(|value| b.contains(value)).cloned().collect();
+            a.retain(|value| b.contains(value));
+            true
         }
-        ("type", a, b) => return common_types(a, b),
+        ("type", a, b) => {
+            *a = common_types(a, b);
+            true
+        }
         ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", a, b) => {
-            if a.as_f64() > b.as_f64() { a } else { b }
+            a.as_f64() > b.as_f64()
         }
-        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems", a, b) => {
-            if a.as_f64() < b.as_f64() {
-                a
-            } else {
-                b
-            }
-        }
-        (_, _, b) => b,
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems", a, b) => a.as_f64() < b.as_f64(),
+        _ => false,
     };
-    chosen.clone()
+    if !keep_a {
+        *a = b.clone();
+    }
+}
+
+/// Returns the number of values in a value.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(members) => members.values().map(count).sum(),
+        _ => 0,
+    }
 }
 
 fn common_types(a: &Value, b: &Value) -> Value {

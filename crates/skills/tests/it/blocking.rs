@@ -92,6 +92,17 @@ async fn first_scan_does_not_block_its_task() {
     assert_eq!(catalog.load().await.generation(), 1, "the second call does not scan");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn wait_for_the_first_scan_is_bounded() {
+    let (catalog, control) = SlowSource::catalog();
+    assert!(catalog.load_within(Duration::ZERO).await.is_none());
+    control.wait_for_scan();
+    assert!(catalog.load_within(Duration::from_millis(1)).await.is_none(), "a scan that is running");
+    let (snapshot, ()) = tokio::join!(catalog.load_within(TIMEOUT), async { control.end_scan() });
+    assert_eq!(snapshot.map(|snapshot| snapshot.generation()), Some(1));
+    assert!(control.started.try_recv().is_err(), "one scan");
+}
+
 #[test]
 fn concurrent_first_snapshots_scan_once() {
     let (catalog, control) = SlowSource::catalog();

@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 
 use meerkat_core::RealmId;
-use uuid::Uuid;
 
+use super::unfinished::{self, Unfinished};
 use super::{Force, RealmManifest, RealmOrigin, RealmPaths};
 use crate::{ArchivedFilter, Backend, Error, StoreMark, check, create_private_dirs, files, sqlite};
 
@@ -39,25 +39,20 @@ impl Backup {
         if force == Force::No && fs::symlink_metadata(file).is_ok() {
             return Err(exists());
         }
-        let unnamed = file.with_file_name(format!(".backup-{realm}-{}", Uuid::now_v7()));
+        let unnamed = Unfinished::new(parent(file), unfinished::BACKUP, realm.as_str());
+        let unnamed = unnamed.map_err(|error| Error::io(file, error))?;
         let database = RealmPaths::new(state_root, realm).database;
-        let written = write_unnamed(&database, manifest, &unnamed).and_then(|backup| {
-            let published = match force {
-                Force::Yes => fs::rename(&unnamed, file),
-                Force::No => rename_new(&unnamed, file),
-            };
-            published.map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => exists(),
-                _ => Error::io(file, error),
-            })?;
-            sync_parent(file)?;
-            Ok(backup)
-        });
-        if written.is_err() {
-            // Report the first error.
-            let _ = fs::remove_file(&unnamed);
-        }
-        written
+        let backup = write_unnamed(&database, manifest, &unnamed.path)?;
+        let published = match force {
+            Force::Yes => fs::rename(&unnamed.path, file),
+            Force::No => rename_new(&unnamed.path, file),
+        };
+        published.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(),
+            _ => Error::io(file, error),
+        })?;
+        sync_parent(file)?;
+        Ok(backup)
     }
 
     /// Creates a realm from a backup, under the same id or another one.
@@ -85,19 +80,15 @@ impl Backup {
         if paths.exists()? {
             return Err(Error::RealmExists(manifest.realm_id));
         }
-        // With the leading dot, the name is not a realm id.
-        let unnamed = format!(".restored-{}-{}", manifest.realm_id, Uuid::now_v7());
-        let unnamed = RealmPaths::at(paths.root.with_file_name(unnamed));
-        let restored = rebuild(file, manifest, &unnamed).and_then(|backup| {
-            // This fails if another process created the realm meanwhile.
-            fs::rename(&unnamed.root, &paths.root).map_err(|error| Error::io(&paths.root, error))?;
-            sync_parent(&paths.root)?;
-            Ok(backup)
-        });
-        if restored.is_err() {
-            let _ = fs::remove_dir_all(&unnamed.root);
-        }
-        restored
+        let state_root = parent(&paths.root);
+        create_private_dirs(state_root).map_err(|error| Error::io(state_root, error))?;
+        let unnamed = Unfinished::new(state_root, unfinished::RESTORED, manifest.realm_id.as_str());
+        let unnamed = unnamed.map_err(|error| Error::io(state_root, error))?;
+        let backup = rebuild(file, manifest, &RealmPaths::at(unnamed.path.clone()))?;
+        // This fails if another process created the realm meanwhile.
+        fs::rename(&unnamed.path, &paths.root).map_err(|error| Error::io(&paths.root, error))?;
+        sync_parent(&paths.root)?;
+        Ok(backup)
     }
 }
 
@@ -138,7 +129,11 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_parent(path: &Path) -> Result<(), Error> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent(path);
     files::sync_dir(parent).map_err(|error| Error::io(parent, error))
 }

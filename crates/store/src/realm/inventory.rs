@@ -11,6 +11,7 @@ use meerkat_core::{RealmId, Timestamp};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::unfinished::{self, Unfinished};
 use super::{Realm, RealmManifest, RealmPaths, TOKEN_FILE};
 use crate::Error;
 use crate::liveness::{any_alive, live_owners};
@@ -120,21 +121,54 @@ impl Realm {
     /// Returns an error if the realm does not exist, it is in use and the deletion is not forced, or a file system
     /// operation fails.
     pub fn delete(state_root: &Path, realm: &RealmId, force: Force) -> Result<(), Error> {
-        let paths = RealmPaths::new(state_root, realm);
-        if !paths.exists()? {
-            return Err(Error::RealmNotFound(realm.clone()));
-        }
-        let state_root = paths.root.parent().unwrap_or(state_root);
-        // With the leading dot, the name is not a realm id.
-        let doomed = state_root.join(format!(".deleted-{realm}-{}", Uuid::now_v7()));
-        refuse_in_use(realm, &paths.root, force)?;
-        fs::rename(&paths.root, &doomed).map_err(|error| Error::io(&paths.root, error))?;
-        if let Err(error) = refuse_in_use(realm, &doomed, force) {
-            fs::rename(&doomed, &paths.root).map_err(|error| Error::io(&doomed, error))?;
-            return Err(error);
-        }
-        fs::remove_dir_all(&doomed).map_err(|error| Error::io(&doomed, error))
+        let is_doomed = |root: &Path| refuse_in_use(realm, root, force).map(|()| true);
+        delete_if(state_root, realm, is_doomed).map(drop)
     }
+
+    /// Deletes a realm and everything in it, unless it was used after a time. Returns `true` if it was deleted.
+    ///
+    /// # Errors
+    /// Returns an error if the realm does not exist, it is in use, or a file system operation fails.
+    pub fn delete_unused(state_root: &Path, realm: &RealmId, since: Timestamp) -> Result<bool, Error> {
+        let created = RealmManifest::read(state_root, realm)?.created_at;
+        delete_if(state_root, realm, |root| {
+            refuse_in_use(realm, root, Force::No)?;
+            let (last_used, _) = measure(root, created).map_err(|error| Error::io(root, error))?;
+            Ok(last_used <= since)
+        })
+    }
+}
+
+/// Deletes a realm if a check of its directory, before and after that is renamed, returns `true`.
+fn delete_if(
+    state_root: &Path,
+    realm: &RealmId,
+    is_doomed: impl Fn(&Path) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let paths = RealmPaths::new(state_root, realm);
+    if !paths.exists()? {
+        return Err(Error::RealmNotFound(realm.clone()));
+    }
+    if !is_doomed(&paths.root)? {
+        return Ok(false);
+    }
+    let state_root = paths.root.parent().unwrap_or(state_root);
+    let doomed = Unfinished::new(state_root, unfinished::DELETED, realm.as_str());
+    let doomed = doomed.map_err(|error| Error::io(state_root, error))?;
+    fs::rename(&paths.root, &doomed.path).map_err(|error| Error::io(&paths.root, error))?;
+    match is_doomed(&doomed.path) {
+        Ok(true) => {}
+        spared => {
+            if let Err(error) = fs::rename(&doomed.path, &paths.root) {
+                // Another realm is in its place; this one is kept, and never swept.
+                let kept = state_root.join(format!(".kept-{realm}-{}", Uuid::now_v7()));
+                fs::rename(&doomed.path, &kept).map_err(|error| Error::io(&kept, error))?;
+                return Err(Error::io(&kept, error));
+            }
+            return spared;
+        }
+    }
+    fs::remove_dir_all(&doomed.path).map_err(|error| Error::io(&doomed.path, error)).map(|()| true)
 }
 
 fn inspect(state_root: &Path, id: &RealmId) -> Result<RealmInfo, Error> {

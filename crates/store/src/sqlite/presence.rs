@@ -4,33 +4,44 @@
 use std::cell::Cell;
 use std::fs::{self, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::realm::MANIFEST;
 
 /// Identity of an open database file.
 #[derive(Debug)]
 pub(super) struct Presence {
     opened: Option<(u64, u64)>,
+    has_manifest: bool,
     is_reported: Cell<bool>,
 }
 
 impl Presence {
     /// Returns the identity of the file that was just opened at a path.
     pub(super) fn new(path: &Path) -> Self {
-        let opened = fs::metadata(path).ok().map(|metadata| identity(&metadata));
-        Self { opened, is_reported: Cell::new(false) }
+        Self { opened: current(path), has_manifest: manifest(path).exists(), is_reported: Cell::new(false) }
     }
 
-    /// Returns an error if the path leads to another file now, or to none. The first time, it is also logged.
+    /// Opens the file at a path. Returns an error if the file was replaced meanwhile.
+    pub(super) fn open<T>(path: &Path, open: impl FnOnce() -> Result<T, Error>) -> Result<(T, Self), Error> {
+        let before = current(path);
+        let (opened, presence) = (open()?, Self::new(path));
+        if before.is_some() && before != presence.opened {
+            return Err(Error::StoreReplaced { path: path.to_owned() });
+        }
+        Ok((opened, presence))
+    }
+
+    /// Returns an error if the path leads to another file now, or to none, or if the realm's manifest is gone. The
+    /// first time, it is also logged.
     pub(super) fn check(&self, path: &Path) -> Result<(), Error> {
-        let current = match fs::metadata(path) {
-            Ok(metadata) => Some(identity(&metadata)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // The state of the file is unknown; if it cannot be accessed, the commit fails.
-            Err(_) => return Ok(()),
-        };
-        if current == self.opened {
+        // If a state is unknown because the file cannot be accessed, the commit fails.
+        let is_same = fs::metadata(path)
+            .map_or_else(|error| !is_missing(&error), |found| Some(identity(&found)) == self.opened);
+        let lost_manifest =
+            self.has_manifest && fs::metadata(manifest(path)).is_err_and(|error| is_missing(&error));
+        if is_same && !lost_manifest {
             return Ok(());
         }
         let error = Error::StoreReplaced { path: path.to_owned() };
@@ -39,6 +50,18 @@ impl Presence {
         }
         Err(error)
     }
+}
+
+fn current(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| identity(&metadata))
+}
+
+fn manifest(database: &Path) -> PathBuf {
+    database.with_file_name(MANIFEST)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 #[cfg(unix)]
@@ -51,4 +74,20 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> (u64, u64) {
     (0, 0)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_replaced_while_it_is_opened_is_rejected() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other] = ["db", "other"].map(|name| directory.path().join(name));
+        [&path, &other].into_iter().for_each(|path| fs::write(path, "").unwrap());
+        Presence::open(&path, || Ok(())).unwrap();
+        let replaced =
+            Presence::open(&path, || fs::rename(&other, &path).map_err(|error| Error::io(&path, error)));
+        assert!(matches!(replaced, Err(Error::StoreReplaced { .. })), "{replaced:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use meerkat_core::ErrorKind;
+use meerkat_core::{ErrorKind, Timestamp};
 use meerkat_store::{
     ArchivedFilter, Backend, Error, Force, Realm, RealmInfo, RealmManifest, RealmOptions, RealmOrigin,
     RealmUser, StoreMark, Warning,
@@ -286,7 +286,18 @@ async fn replaced_store_accepts_no_commits() {
         }
     }
     fs::rename(&root, scratch.root().join("other")).unwrap();
+    // A file in the place of its directory.
+    fs::write(&root, "").unwrap();
+    let error = change(&*store, vec![create(2)]).await.unwrap_err();
+    assert!(matches!(error, Error::StoreReplaced { .. }), "{error:?}");
+    fs::remove_file(&root).unwrap();
     fs::rename(&aside, &root).unwrap();
+    let manifest = scratch.paths().manifest;
+    let text = fs::read(&manifest).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    let error = change(&*store, vec![create(2)]).await.unwrap_err();
+    assert!(matches!(error, Error::StoreReplaced { .. }), "{error:?}");
+    fs::write(&manifest, text).unwrap();
     change(&*store, vec![create(3)]).await.unwrap();
     assert_eq!(Realm::count_sessions(scratch.root(), &id("test"), ArchivedFilter::Hidden).unwrap(), 2);
 }
@@ -298,6 +309,19 @@ fn realm_is_used_until_its_store_drops() {
     assert!(matches!(Realm::delete(scratch.root(), &id("test"), Force::No), Err(Error::RealmInUse(_))));
     drop(store);
     Realm::delete(scratch.root(), &id("test"), Force::No).unwrap();
+}
+
+#[test]
+fn only_unused_realms_are_deleted() {
+    let scratch = Scratch::new();
+    let realm = scratch.open(1).unwrap();
+    let delete = |since| Realm::delete_unused(scratch.root(), &id("test"), since);
+    assert!(matches!(delete(Timestamp::MAX), Err(Error::RealmInUse(_))));
+    close(realm);
+    assert!(!delete(Timestamp::UNIX_EPOCH).unwrap(), "it was used later");
+    close(scratch.open(1).unwrap());
+    assert!(delete(Timestamp::MAX).unwrap());
+    assert!(!scratch.paths().root.exists());
 }
 
 #[test]

@@ -43,6 +43,28 @@ struct Event {
     message: Option<ServerSseMessage>,
     bytes: usize,
     at: Instant,
+    /// Whether it was dropped once already, and was retained as an error.
+    is_evicted: bool,
+}
+
+impl Event {
+    /// Returns a copy, if it is the response to a request.
+    fn answer(&self) -> Option<Self> {
+        let message = self.message.clone()?;
+        let is_answer = matches!(
+            message.message.as_deref(),
+            Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+        );
+        is_answer.then_some(Self { message: Some(message), ..*self })
+    }
+
+    /// Replaces a long response by an error.
+    fn shorten(&mut self) {
+        let error = self.message.as_ref().and_then(evicted);
+        if let Some((message, bytes)) = error.filter(|(_, bytes)| *bytes < self.bytes) {
+            (self.message, self.bytes) = (Some(message), bytes);
+        }
+    }
 }
 
 impl Log {
@@ -79,8 +101,8 @@ impl Log {
         count < MAX_UNREAD && bytes < MAX_UNREAD_BYTES
     }
 
-    /// Adds an event and drops the oldest ones over the limits. Returns `false` if an unread event already reports the
-    /// same change.
+    /// Drops the oldest events over the limits and adds one. Returns `false` if an unread event already reports the same
+    /// change.
     pub(super) fn push(&mut self, message: ServerSseMessage, bytes: usize, bounds: &Bounds) -> bool {
         if let Some(changed) = change(&message) {
             if self.unread().any(|event| event.message.as_ref().and_then(change) == Some(changed)) {
@@ -88,11 +110,17 @@ impl Log {
             }
             self.supersede(changed);
         }
-        self.events.push_back(Event { message: Some(message), bytes, at: Instant::now() });
-        self.bytes += bytes;
-        while self.events.len() > bounds.events || (self.bytes > bounds.each && self.events.len() > 1) {
+        for _ in 0..self.events.len() {
+            if self.events.len() < bounds.events && self.bytes + bytes <= bounds.each {
+                break;
+            }
+            self.retire_oldest();
+        }
+        while self.events.len() >= bounds.events.max(1) {
             self.drop_oldest();
         }
+        self.events.push_back(Event { message: Some(message), bytes, at: Instant::now(), is_evicted: false });
+        self.bytes += bytes;
         self.wake();
         true
     }
@@ -124,21 +152,34 @@ impl Log {
         self.events.iter().skip(index(self.unread_from, self.first))
     }
 
-    /// Drops an event, and all before it, to free memory. A long response that was not read becomes an error, because
-    /// its request must be answered.
-    pub(super) fn evict(&mut self, number: u64) {
-        while self.first < number {
-            self.drop_oldest();
+    /// Drops an event to free memory. An unread response becomes an error, because its request must be answered. Returns
+    /// `true` if there is one; it is dropped the next time without `keep_errors`, or if no client reads the stream.
+    pub(super) fn evict(&mut self, number: u64, keep_errors: bool) -> bool {
+        while self.first < number && !self.events.is_empty() {
+            self.retire_oldest();
         }
         let is_unread = number >= self.unread_from;
-        let Some(event) = self.events.front_mut().filter(|_| self.first == number) else { return };
-        let error = event.message.as_ref().and_then(evicted);
-        match error.filter(|(_, bytes)| is_unread && *bytes < event.bytes) {
-            Some((message, bytes)) => {
-                self.bytes -= event.bytes - bytes;
-                (event.message, event.bytes) = (Some(message), bytes);
-            }
-            None => self.drop_oldest(),
+        let Some(event) = self.events.front_mut().filter(|_| self.first == number) else { return false };
+        let was_evicted = std::mem::replace(&mut event.is_evicted, true);
+        if !is_unread || (was_evicted && !(keep_errors && self.followers > 0)) || event.answer().is_none() {
+            self.drop_oldest();
+            return false;
+        }
+        self.bytes -= event.bytes;
+        event.shorten();
+        self.bytes += event.bytes;
+        true
+    }
+
+    /// Drops the oldest event. An unread response becomes an error, and the latest event.
+    fn retire_oldest(&mut self) {
+        let is_unread = self.first >= self.unread_from;
+        let answer = self.events.front().filter(|_| is_unread).and_then(Event::answer);
+        self.drop_oldest();
+        if let Some(mut answer) = answer {
+            answer.shorten();
+            self.bytes += answer.bytes;
+            self.events.push_back(answer);
         }
     }
 
@@ -216,10 +257,14 @@ fn change(event: &ServerSseMessage) -> Option<(&'static str, &str)> {
 
 /// Returns the error for a response that was dropped, and its memory cost.
 fn evicted(event: &ServerSseMessage) -> Option<(ServerSseMessage, usize)> {
-    let Some(JsonRpcMessage::Response(response)) = event.message.as_deref() else { return None };
+    let id = match event.message.as_deref()? {
+        JsonRpcMessage::Response(response) => response.id.clone(),
+        JsonRpcMessage::Error(error) => error.id.clone()?,
+        _ => return None,
+    };
     let reason = "the response was dropped, because it was not read in time; send the request again";
     let error = ErrorData::internal_error(reason, None);
-    let error = ServerSseMessage::from_message(ServerJsonRpcMessage::error(error, Some(response.id.clone())));
+    let error = ServerSseMessage::from_message(ServerJsonRpcMessage::error(error, Some(id)));
     let bytes = size(&error);
     Some((error, bytes))
 }

@@ -32,6 +32,9 @@ use log::Log;
 const OVERHEAD: usize = 512;
 const VALUE_OVERHEAD: usize = 128;
 
+/// Maximum number of errors that are passed over to find an event to drop.
+const MAX_KEPT: usize = 1024;
+
 /// Identifier of a stream.
 pub(super) type StreamId = u64;
 
@@ -223,7 +226,7 @@ impl State {
             self.bytes -= log.bytes;
             let number = log.next();
             if log.push(event, bytes, &self.bounds) {
-                self.order.push_back((stream, number));
+                self.order.extend((number..log.next()).map(|number| (stream, number)));
             }
             self.bytes += log.bytes;
             self.shrink();
@@ -265,14 +268,25 @@ impl State {
         }
     }
 
-    /// Drops the oldest events over the limit, but never the latest one.
+    /// Drops the oldest events over the limit, but never the latest one. Errors in place of unread responses are
+    /// dropped last.
     fn shrink(&mut self) {
+        let latest = self.order.back().copied();
+        let mut kept = 0;
         while self.bytes > self.bounds.total && self.order.len() > 1 {
             let Some((stream, number)) = self.order.pop_front() else { return };
+            if latest == Some((stream, number)) {
+                self.order.push_back((stream, number));
+                kept = MAX_KEPT;
+                continue;
+            }
             let Some(log) = self.logs.get_mut(&stream) else { continue };
             self.bytes -= log.bytes;
-            log.evict(number);
+            let next = log.next();
+            let retained = log.evict(number, kept < MAX_KEPT).then_some(number);
+            kept += usize::from(retained.is_some());
             self.bytes += log.bytes;
+            self.order.extend(retained.into_iter().chain(next..log.next()).map(|number| (stream, number)));
             if log.is_finished() && log.followers == 0 {
                 self.logs.remove(&stream);
             }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream as _;
 use rmcp::model::{
-    CustomResult, RequestId, ResourceListChangedNotification, ResourceUpdatedNotification,
-    ResourceUpdatedNotificationParam, ServerJsonRpcMessage, ServerNotification, ServerResult,
-    ToolListChangedNotification,
+    CustomResult, LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, RequestId,
+    ResourceListChangedNotification, ResourceUpdatedNotification, ResourceUpdatedNotificationParam,
+    ServerJsonRpcMessage, ServerNotification, ServerResult, ToolListChangedNotification,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use serde_json::Value;
@@ -35,12 +35,20 @@ fn change(notification: impl Into<ServerNotification>) -> ServerSseMessage {
 }
 
 fn event() -> ServerSseMessage {
-    ServerSseMessage::from_message(answer(7))
+    change(LoggingMessageNotification::new(LoggingMessageNotificationParam::new(
+        LoggingLevel::Info,
+        "x".into(),
+    )))
 }
 
 /// Memory cost of an event.
 fn cost() -> usize {
     super::size(&event())
+}
+
+/// Memory cost of a short response.
+fn answer_cost() -> usize {
+    super::size(&ServerSseMessage::from_message(answer(7)))
 }
 
 /// Reads everything available now: ids of events, `failed` for errors, `lost N` for gaps, `…` for an open stream, `end` for an ended one.
@@ -109,7 +117,7 @@ fn dropped_events_are_reported() {
 
 #[test]
 fn total_size_is_bounded() {
-    let total = 10 * cost();
+    let total = 10 * answer_cost();
     let replay = ReplayBuffer::new(Bounds { total, ..Bounds::default() });
     let a = session("a");
     let ended: Vec<_> = (0..30).map(|_| replay.open(&a, 1)).collect();
@@ -120,8 +128,10 @@ fn total_size_is_bounded() {
     let running = replay.open(&a, 1);
     (0..25).for_each(|_| replay.add(running, event()));
     assert!(!ended.iter().any(is_retained), "ended streams are removed first");
-    assert_eq!(read(&mut replay.follow(running, 1)).first().map(String::as_str), Some("31~15 lost 15"));
-    assert_eq!(replay.state().bytes, total);
+    let retained = total / cost();
+    let lost = 25 - retained;
+    assert_eq!(read(&mut replay.follow(running, 1))[0], format!("31~{lost} lost {lost}"));
+    assert_eq!(replay.state().bytes, retained * cost());
     assert!(cost() > OVERHEAD);
 }
 
@@ -141,7 +151,28 @@ fn oldest_unread_responses_become_errors() {
 }
 
 #[test]
+fn every_request_of_an_unread_batch_is_answered() {
+    let long = super::size(&ServerSseMessage::from_message(long_answer(7)));
+    for bounds in [
+        Bounds { each: 3 * long, ..Bounds::default() },
+        Bounds { total: 4 * long, ..Bounds::default() },
+        Bounds { each: 3 * long, total: 4 * long, ..Bounds::default() },
+    ] {
+        let replay = ReplayBuffer::new(bounds);
+        let a = session("a");
+        let batch = replay.open(&a, 10);
+        let mut client = replay.follow(batch, 1);
+        (0..10).for_each(|id| replay.answer(batch, long_answer(id)));
+        let seen = read(&mut client);
+        let answers = seen.iter().filter(|event| !event.contains("lost") && *event != "end");
+        assert_eq!(answers.count(), 10, "{seen:?}");
+        assert!(replay.state().bytes <= 4 * long, "{seen:?}");
+    }
+}
+
+#[test]
 fn read_streams_are_bounded() {
+    let cost = answer_cost;
     let replay = ReplayBuffer::new(Bounds { read: 3 * cost(), ..Bounds::default() });
     let a = session("a");
     for stream in 1..=10 {

@@ -69,6 +69,8 @@ pub(super) enum ScanWait {
     Limited,
 }
 
+/// Time that a run waits for a scan if it names a skill that was not found before.
+const NAMED_SCAN_LIMIT: Duration = Duration::from_secs(30);
 /// Default time that a run waits for a scan.
 const SCAN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -375,7 +377,7 @@ impl Skills {
         self.shared.applied_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renders skills for a prompt. Waits for a scan if a skill has not been found before.
+    /// Renders skills for a prompt. Waits for a scan, up to a limit, if a skill has not been found before.
     ///
     /// # Errors
     /// Returns an error that names the first skill that cannot be loaded.
@@ -388,15 +390,15 @@ impl Skills {
         if rendered.is_ok() || !may_find_more {
             return rendered;
         }
-        drop(self.shared.scanning.lock().await);
+        let _ = timeout(NAMED_SCAN_LIMIT, self.shared.scanning.lock()).await;
         self.render(keys).await
     }
 
     async fn render(&self, keys: &[SkillKey]) -> Result<Vec<Injected>, ToolsError> {
         let limit = self.config().max_injection_bytes;
-        let (catalog, keys) = (self.shared.catalog.clone(), keys.to_vec());
+        let (catalog, keys) = (&self.shared.catalog, keys.to_vec());
+        let snapshot = catalog.load_within(self.shared.scan_limit).await.unwrap_or_else(|| catalog.latest());
         blocking(move || {
-            let snapshot = catalog.snapshot();
             let injected = |key: &SkillKey| {
                 let skill = snapshot.by_key(&parse_key(key)?).map_err(to_error)?;
                 Ok(Injected { key: key.clone(), text: view::inject(skill, limit).map_err(to_error)? })

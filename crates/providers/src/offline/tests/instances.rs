@@ -171,6 +171,12 @@ fn unsatisfiable_schemas_give_null_quickly() {
             (n.to_string(), pair)
         })
         .collect();
+    let merging: serde_json::Map<_, _> = (0..40)
+        .map(|n| {
+            let next = json!({"$ref": format!("#/$defs/{}", n + 1)});
+            (n.to_string(), json!({"allOf": [next, next], "required": ["a"]}))
+        })
+        .collect();
     for schema in [
         json!(false),
         json!(7),
@@ -188,6 +194,7 @@ fn unsatisfiable_schemas_give_null_quickly() {
         json!({"type": "integer", "minimum": 1, "multipleOf": 0}),
         json!({"type": "integer", "minimum": 1e300}),
         json!({"$ref": "#/$defs/0", "$defs": doubling}),
+        json!({"$ref": "#/$defs/0", "$defs": merging}),
     ] {
         assert_eq!(instance(&schema), Value::Null, "{schema}");
     }

@@ -1,8 +1,9 @@
 //! `rkat realm prune`.
 
 use std::path::Path;
+use std::time::Duration;
 
-use meerkat::{ArchivedFilter, Clock as _, Force, Realm, RealmInfo, RealmOrigin, SystemClock};
+use meerkat::{ArchivedFilter, Clock as _, Force, Realm, RealmInfo, RealmOrigin, SystemClock, Timestamp};
 
 use crate::env;
 use crate::error::CliError;
@@ -22,11 +23,12 @@ pub(super) fn prune(
     hours: u64,
     force: Force,
 ) -> Result<(), CliError> {
-    let now = SystemClock.now().as_second();
-    let limit = now - i64::try_from(hours.saturating_mul(3600)).unwrap_or(i64::MAX);
+    let now = SystemClock.now();
+    let since = now.checked_sub(Duration::from_secs(hours.saturating_mul(3600))).unwrap_or(Timestamp::MIN);
+    let now = now.as_second();
     let listing = Realm::list(state_root)?;
     listing.broken.iter().for_each(out::warn);
-    let is_old = |info: &RealmInfo| !info.in_use && info.last_used.as_second() <= limit;
+    let is_old = |info: &RealmInfo| !info.in_use && info.last_used <= since;
     let chosen = listing.realms.iter().filter(|info| is_old(info) && kinds.contains(&info.manifest.origin));
     let chosen: Vec<_> = chosen.collect();
     if chosen.is_empty() {
@@ -39,11 +41,16 @@ pub(super) fn prune(
         out::stderr_line("nothing was deleted; add --force to delete these realms with their sessions");
         return Ok(());
     }
-    for info in chosen {
-        Realm::delete(state_root, &info.manifest.realm_id, Force::No)?;
-        out::line(&format!("deleted {}", info.manifest.realm_id));
+    let mut failed = None;
+    for realm in chosen.iter().map(|info| &info.manifest.realm_id) {
+        match Realm::delete_unused(state_root, realm, since) {
+            Ok(true) => out::line(&format!("deleted {realm}")),
+            Ok(false) => out::warn(format!("realm `{realm}` was used meanwhile, and is kept")),
+            Err(error) if failed.is_none() => failed = Some(error),
+            Err(error) => out::warn(&error),
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn row(state_root: &Path, RealmInfo { manifest, last_used, .. }: &RealmInfo, now: i64) -> Vec<String> {

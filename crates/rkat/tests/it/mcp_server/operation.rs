@@ -170,9 +170,50 @@ fn low_file_limit_is_reported_at_start() {
     let mut child = start("-n 20").stdin(Stdio::null()).spawn().expect("the server starts");
     assert!(!child.wait().expect("an exit status").success());
     assert!(env.log().contains("the system allows 20 open files, but a server needs at least 64"));
-    let web = Web::spawn(&env, &mut start("-n 100"));
-    eventually("the log has a warning", || env.log().contains("at most 1 clients can connect at a time"));
-    assert_eq!(probe(&web, "/readyz").0, 200);
+    for (limit, clients) in [("-n 100", 1), ("-n 1024", 896)] {
+        let web = Web::spawn(&env, &mut start(limit));
+        let warning = format!("at most {clients} clients can connect at a time instead of 16000");
+        eventually("the log has a warning", || env.log().contains(&warning));
+        assert_eq!(probe(&web, "/readyz").0, 200);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn server_out_of_files_recovers() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let env = TestEnv::new();
+    let web = Web::start(&env);
+    super::http_access::assert_serves(&web);
+    let server = Pid::from_raw(web.id().try_into().expect("a process id"));
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let lowered = prlimit(server, Resource::Nofile, Rlimit { current: Some(3), maximum });
+    let before = lowered.expect("the limit can be lowered");
+    let waiting = web.connect();
+    eventually("the log has the reason", || env.log().contains("warning: cannot accept connections: "));
+    prlimit(server, Resource::Nofile, before).expect("the limit can be raised");
+    drop(waiting);
+    super::http_access::assert_serves(&web);
+    assert_eq!(env.log().matches("cannot accept connections").count(), 1);
+}
+
+#[test]
+fn output_schemas_cannot_block_the_server() {
+    let env = TestEnv::new();
+    let mut web = Web::start(&env);
+    let mut defs = serde_json::Map::from_iter([("a0".to_owned(), json!({}))]);
+    for level in 1..=40 {
+        let below = json!({ "$ref": format!("#/$defs/a{}", level - 1) });
+        defs.insert(format!("a{level}"), json!({ "allOf": [below, below] }));
+    }
+    let schema = json!({ "$defs": defs, "$ref": "#/$defs/a40" });
+    for _ in 0..2 {
+        let run = json!({ "prompt": "say hi", "output_schema": schema });
+        let reply = web.modern("tools/call", json!({ "name": "meerkat_run", "arguments": run }), json!({}));
+        assert!(reply.to_string().contains("`output_schema` is too large"), "{reply}");
+    }
+    super::http_access::assert_serves(&web);
+    assert!(web.stop().success());
 }
 
 #[test]

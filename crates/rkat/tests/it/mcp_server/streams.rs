@@ -173,9 +173,12 @@ fn watch_limit_is_enforced() {
     let (accepted, mut stream) = listen(1025);
     assert_eq!(accepted, 0, "a rejected subscription is not acknowledged");
     let (_, error) = stream.event().expect("an error");
-    let reason = "a client may watch at most 1024 resources; unsubscribe from some first";
+    let reason = "a client may watch at most 1024 resources, with URIs of at most 2048 bytes; unsubscribe from some first";
     assert_eq!(error["error"], json!({ "code": -32602, "message": reason }));
     let mut client = env.server();
+    let long =
+        client.request("resources/subscribe", json!({ "uri": format!("meerkat://{}", "x".repeat(2048)) }));
+    assert_eq!(long["error"], json!({ "code": -32602, "message": reason }));
     for uri in uris(1024) {
         assert_eq!(client.request("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
     }

@@ -51,6 +51,11 @@ impl Web {
         Self { child, client: Client::new(address.expect("an address"), token) }
     }
 
+    /// Returns the id of the server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks the server to shut down and waits until it has exited.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
