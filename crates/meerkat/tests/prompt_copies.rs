@@ -44,18 +44,6 @@ fn request(target: Target, prompt: Content) -> RunRequest {
     RunRequest { target, turn, control: RunControl::default() }
 }
 
-/// Returns by how much the memory in use grew until a long prompt was durable. On one thread, the run emits its first
-/// event only after its caller has continued.
-async fn growth(runtime: &Runtime, target: Target) -> usize {
-    let request = request(target, Content::text("x".repeat(PROMPT)));
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let run = runtime.sessions().run(request).await.unwrap();
-    let peak = PEAK.load(Ordering::Relaxed);
-    run.outcome().await.unwrap();
-    peak - before
-}
-
 #[tokio::test]
 async fn long_prompt_is_not_copied_before_it_is_durable() {
     // The encoded message, whose buffer is moved to one of twice the size.
@@ -65,7 +53,13 @@ async fn long_prompt_is_not_copied_before_it_is_durable() {
     let short = runtime.sessions().run(request(new(), Content::text("hi"))).await.unwrap();
     let session = short.outcome().await.unwrap().session_id;
     for target in [new(), Target::Existing(session)] {
-        let growth = growth(&runtime, target.clone()).await;
+        let long = request(target.clone(), Content::text("x".repeat(PROMPT)));
+        let before = LIVE.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        // On one thread, a run emits its first event only after its caller has continued.
+        let run = runtime.sessions().run(long).await.unwrap();
+        let growth = PEAK.load(Ordering::Relaxed) - before;
+        run.outcome().await.unwrap();
         assert!(growth < BOUND, "{growth} bytes for {target:?}");
     }
 }
