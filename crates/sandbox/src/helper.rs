@@ -256,7 +256,7 @@ fn needs(plan: &Plan) -> Needs {
     Needs { processes, internet }
 }
 
-/// Makes the kernel prefer this process, and what it starts, when memory is short; returns how to undo that.
+/// Has the kernel prefer this process, and what it starts, when memory is short; returns how to undo that.
 fn raise_score(proc: &OwnedFd) -> Option<(OwnedFd, Vec<u8>)> {
     const SCORE: i32 = 500;
     let file = openat(proc, c"self/oom_score_adj", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;

@@ -18,6 +18,7 @@ mod helper;
 mod landlock;
 #[cfg(target_os = "linux")]
 mod life;
+mod links;
 #[cfg(target_os = "linux")]
 mod mounts;
 mod names;

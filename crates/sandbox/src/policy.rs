@@ -48,7 +48,7 @@ pub struct InvalidPath {
     pub field: &'static str,
     /// The path.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Problem with it.
     pub problem: Problem,
 }
 
@@ -70,7 +70,7 @@ pub enum Problem {
     /// It is not what the field is about.
     #[error("is not {0}; correct the path, or remove it from the config")]
     NotA(
-        /// What it should be.
+        /// Expected kind.
         &'static str,
     ),
 }

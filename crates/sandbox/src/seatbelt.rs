@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::guard::rules;
 use crate::policy::{Network, SandboxPolicy};
 
-/// What every program needs: other programs, its own processes, and reading what is not a secret.
+/// Rules that every program needs: other programs, its own processes, and reading what is not a secret.
 const BASE: &str = "(version 1)
 (deny default)
 (allow process-exec process-fork)

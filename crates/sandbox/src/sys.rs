@@ -213,7 +213,7 @@ pub(crate) fn add_descriptor(
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD as c_ulong, &raw mut addition)
 }
 
-/// What happens after a descriptor is in the caller's table.
+/// Action after a descriptor is in the caller's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// The caller waits for an answer.

@@ -1,8 +1,11 @@
-//! Directories that only their owner can access.
+//! Files and directories that only their owner can access.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
+
+/// Name of the manifest in a realm's directory.
+pub(crate) const MANIFEST: &str = "realm_manifest.json";
 
 /// Creates a directory and its missing parents. The new ones have mode 0700, regardless of the umask.
 ///
@@ -26,4 +29,13 @@ pub fn create_private_dirs(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         done => done,
     }
+}
+
+/// Opens a private file for writing; an existing one is truncated.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }

@@ -7,8 +7,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::Error;
+use crate::dirs::create_private;
 use crate::liveness::is_locked;
-use crate::{Error, files};
 
 /// Maximum length of the text, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -31,7 +32,7 @@ impl EndpointFile {
         let to_error = |source| Error::io(path, source);
         // The file gets its name only once it is locked and complete, so that readers never see it unlocked or partial.
         let unnamed = path.with_extension(format!("{}.new", std::process::id()));
-        let mut lock = files::create_private(&unnamed).map_err(to_error)?;
+        let mut lock = create_private(&unnamed).map_err(to_error)?;
         lock.try_lock().map_err(io::Error::from).map_err(to_error)?;
         lock.write_all(&text).map_err(to_error)?;
         fs::rename(&unnamed, path).map_err(to_error)?;

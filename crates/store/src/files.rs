@@ -1,17 +1,10 @@
-//! Private files, and durable writes.
+//! Durable writes.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Opens a private file for writing; an existing one is truncated.
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
+use crate::dirs::create_private;
 
 /// Writes a file atomically, also with respect to power loss.
 pub(crate) fn write_atomic(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -8,8 +8,9 @@ use meerkat_core::{RealmId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::Error;
+use crate::dirs::create_private;
 use crate::liveness::is_locked;
-use crate::{Error, files};
 
 /// Content of the owner's file, for diagnostics.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ impl Owner {
         // The file gets its name only once it is locked, so that the owner never appears dead.
         let unnamed = leases.join(format!(".{id}.new"));
         let to_error = |source| Error::io(&path, source);
-        let mut lock = files::create_private(&unnamed).map_err(to_error)?;
+        let mut lock = create_private(&unnamed).map_err(to_error)?;
         let written = lock
             .try_lock()
             .map_err(io::Error::from)

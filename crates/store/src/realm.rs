@@ -29,6 +29,7 @@ pub use backup::Backup;
 pub use inventory::{Force, RealmInfo, RealmList, RealmUser};
 pub use manifest::{RealmManifest, RealmOrigin};
 
+use crate::dirs::MANIFEST;
 use crate::{Backend, Error, MemoryStore, Store};
 
 /// Options for opening a realm.
@@ -53,9 +54,6 @@ pub struct RealmOptions {
     /// Id of the owner of leases: a new one each time the realm is opened.
     pub owner: Uuid,
 }
-
-/// Name of the manifest in a realm's directory.
-pub(crate) const MANIFEST: &str = "realm_manifest.json";
 
 /// Name of the token file in a realm's directory. A server may write it before the realm is created.
 pub const TOKEN_FILE: &str = "token";

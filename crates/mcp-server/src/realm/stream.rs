@@ -39,17 +39,16 @@ struct Queue {
 
 impl Queue {
     /// Adds an event, or returns it if there is no room. The sinks of a stream add one event at a time.
-    fn push(&self, event: EventEnvelope) -> Result<(), EventEnvelope> {
+    fn push(&self, event: EventEnvelope) -> Option<EventEnvelope> {
         let bytes = size(&event);
         let queued = self.bytes.load(Ordering::Relaxed);
         if queued > 0 && queued + bytes > QUEUE_BYTES {
-            return Err(event);
+            return Some(event);
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.sender.try_send((event, bytes)).map_err(|unsent| {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            unsent.into_inner().0
-        })
+        let unsent = self.sender.try_send((event, bytes)).err()?;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Some(unsent.into_inner().0)
     }
 }
 
@@ -130,13 +129,13 @@ impl DroppedEvents {
 fn pass_on(queue: &Queue, lost: &mut Option<DroppedEvents>, event: EventEnvelope) {
     // One notice for many events: a notice is short, and the next event may be long.
     let has_room = queue.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES / 2;
-    if lost.as_ref().is_some_and(|lost| has_room && queue.push(lost.notice()).is_ok()) {
+    if lost.as_ref().is_some_and(|lost| has_room && queue.push(lost.notice()).is_none()) {
         *lost = None;
     }
     match lost {
         Some(lost) => *lost = DroppedEvents { count: lost.count + 1, last: event },
         None => {
-            if let Err(last) = queue.push(event) {
+            if let Some(last) = queue.push(event) {
                 *lost = Some(DroppedEvents { count: 1, last });
             }
         }

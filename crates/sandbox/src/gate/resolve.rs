@@ -54,7 +54,7 @@ pub(super) enum Origin {
 pub(super) struct Object {
     pub(super) fd: OwnedFd,
     pub(super) origin: Origin,
-    /// What kind of file it is, its owner, and its identity.
+    /// Kind, owner, and identity of the file.
     pub(super) file: Statx,
 }
 

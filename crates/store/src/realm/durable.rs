@@ -8,6 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{Realm, RealmManifest, RealmOptions, RealmPaths};
+use crate::dirs::create_private;
 use crate::owner::Peers;
 use crate::sqlite::OpenWriter;
 use crate::{Backend, Error, Owner, OwnerRecord, SqliteStore, StoreMark, create_private_dirs, files};
@@ -119,7 +120,7 @@ impl RealmManifest {
             return Ok(found);
         }
         let lock_path = paths.root.join(".realm_manifest.lock");
-        let lock = files::create_private(&lock_path).and_then(|file| file.lock().map(|()| file));
+        let lock = create_private(&lock_path).and_then(|file| file.lock().map(|()| file));
         let _lock = lock.map_err(|error| Error::io(&lock_path, error))?;
         if let Some(found) = Self::find(paths, &self.realm_id)? {
             return Ok(found);

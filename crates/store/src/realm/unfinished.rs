@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::files::create_private;
+use crate::dirs::create_private;
 use crate::liveness::any_alive;
 
 /// Prefixes of the names; with the leading dot, they are not realm ids.

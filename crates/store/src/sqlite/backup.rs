@@ -7,7 +7,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::storage;
 use super::open::{self, Schema, connect, read_schema};
 use super::unwritable::{is_empty, open_unchanged, with_connection};
-use crate::{Error, StoreMark, files};
+use crate::dirs::create_private;
+use crate::{Error, StoreMark};
 
 /// Copies a database into a new private file, with everything committed so far. It reads one snapshot, so it never
 /// waits for writers nor delays them, and it ends however much they write.
@@ -22,7 +23,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
         Schema::Version(_) => {}
     }
     // SQLite accepts an existing file if it is empty, and keeps its mode.
-    files::create_private(to).map_err(|error| Error::io(to, error))?;
+    create_private(to).map_err(|error| Error::io(to, error))?;
     let name = to.to_str().ok_or_else(|| Error::io(to, std::io::ErrorKind::InvalidFilename.into()))?;
     let copied = connection.execute("VACUUM INTO ?1", [name]);
     copied.map_err(|error| match storage(from, error) {

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::busy::retry_while_busy;
 use super::failure::storage;
 use super::{open, unwritable};
-use crate::{Error, files};
+use crate::Error;
+use crate::dirs::create_private;
 
 /// Size of the file that [`try_write`] writes, about as much as a run of a few steps needs.
 const TRIAL_BYTES: usize = 256 * 1024;
@@ -61,7 +62,7 @@ pub fn try_write(path: &Path) -> Result<(), Error> {
         connection.execute_batch(&format!("BEGIN IMMEDIATE; PRAGMA user_version = {version}; COMMIT"))
     };
     let trial = path.with_extension(format!("{}.trial", Uuid::now_v7()));
-    let filled = files::create_private(&trial).and_then(|mut file| {
+    let filled = create_private(&trial).and_then(|mut file| {
         std::io::Write::write_all(&mut file, &vec![0x5a; TRIAL_BYTES])?;
         file.sync_all()
     });

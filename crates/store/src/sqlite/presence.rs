@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::realm::MANIFEST;
+use crate::dirs::MANIFEST;
 
 /// Identity of an open database file.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use log::Log;
 const OVERHEAD: usize = 512;
 const VALUE_OVERHEAD: usize = 128;
 
-/// Maximum number of errors that are passed over to find an event to drop.
+/// Maximum number of errors that are skipped to find an event to drop.
 const MAX_KEPT: usize = 1024;
 
 /// Identifier of a stream.
